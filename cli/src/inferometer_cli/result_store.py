@@ -1,22 +1,27 @@
 """The store of results, as commands open it."""
 
 import getpass
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 
 from inferometer_api.timestamps import format_time
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.terminal import print_error
+from inferometer_cli.terminal import error_console, print_error, print_message
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from inferometer_results.store.index_rows import JournalRow
     from inferometer_results.store.store import Store
 
+_SHOWN_SECONDS = 5.0
+"""Lines of progress are so far apart, and the first one comes so late."""
 DatabaseOption = Annotated[
     str | None,
     typer.Option(
@@ -55,13 +60,75 @@ def opened(database: str | None) -> Iterator["Store"]:
     from inferometer_results.store.database import StoreError, default_address
     from inferometer_results.store.store import Store
 
+    address = database or default_address()
     try:
-        with text_arguments(), Store(database or default_address()) as store:
+        # An older database is indexed again when it is opened.
+        with (
+            text_arguments(),
+            IndexProgress() as progress,
+            Store(address, on_indexed=progress) as store,
+        ):
             yield store
     except SearchError as error:
         raise RefusedError(str(error)) from error
     except StoreError as error:
         raise FailedError(str(error)) from error
+
+
+class IndexProgress:
+    """Shows how many results are indexed and the time left: a bar on a terminal, lines elsewhere.
+
+    An index that is made at once shows nothing.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began: float | None = None
+        self._shown = 0.0
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that so many results of all are indexed."""
+        now = self._clock()
+        if self._began is None:
+            self._began = self._shown = now
+        if done >= total:
+            self._end()
+        elif self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=done)
+        elif now - self._shown >= _SHOWN_SECONDS:
+            self._shown = now
+            self._show(done, total, (now - self._began) * (total - done) / done)
+
+    def _show(self, done: int, total: int, seconds_left: float) -> None:
+        from rich.progress import Progress, TimeRemainingColumn
+
+        from inferometer_results.quantity import long_duration
+
+        console = error_console()
+        if not console.is_terminal or console.is_dumb_terminal:
+            left = long_duration(seconds_left)
+            print_message(f"Indexing results: {done:,} of {total:,}, {left} left.")
+            return
+        self._bar = Progress(
+            *Progress.get_default_columns()[:-1],
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._bar.add_task("Indexing results", total=total, completed=done)
+        self._bar.start()
+
+    def _end(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
 
 
 @contextmanager

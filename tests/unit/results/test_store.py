@@ -177,7 +177,9 @@ def test_a_database_of_an_older_schema_is_indexed_again_when_it_is_opened(addres
         connection.executescript(OLDER_SCHEMA)
         connection.execute("UPDATE document SET content = x'00' WHERE id = ?", [ids[2]])
     connection.close()
-    with Store(address) as store:
+    indexed: list[tuple[int, int]] = []
+    with Store(address, on_indexed=lambda *each: indexed.append(each)) as store:
+        assert indexed == [(3, 3)]
         after = store.find(Search(sort="run"))
         assert {row["id"] for row in after} == set(ids)
         whole = [row for row in after if row["id"] != ids[2]]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, select, text, update
+from sqlalchemy import Connection, func, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from inferometer_api.document import Document
@@ -20,6 +20,8 @@ from inferometer_results.store.tables import DOCUMENT, JOURNAL
 RESULT_KIND = "BenchmarkResult"
 
 Kind = TypeVar("Kind", bound=Document)
+IndexCallback = Callable[[int, int], None]
+"""Receives how many results are indexed by now, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +83,28 @@ def lock_documents(connection: Connection) -> None:
         connection.execute(text("LOCK TABLE document IN EXCLUSIVE MODE"))
 
 
-def index_again(connection: Connection) -> None:
+def index_again(connection: Connection, on_indexed: IndexCallback) -> None:
     """Fill the index after a change of its tables; what is damaged keeps its old rows."""
-    number = 0
+    number = done = 0
+    total = kept_count(connection)
     while rows := next_documents(connection, number):
         number = rows[-1].number
         readable = readable_rows(connection, rows, ignore_fault)
         clear(connection, [each.result["id"] for each in readable])
         if readable:
             insert_rows(connection, readable)
+        done += len(rows)
+        on_indexed(done, total)
+
+
+def kept_count(connection: Connection) -> int:
+    """Return how many results are kept, also those that the index left out."""
+    query = select(func.count()).select_from(DOCUMENT).where(DOCUMENT.c.kind == RESULT_KIND)
+    return connection.scalar(query) or 0
+
+
+def ignore_count(_: int, __: int) -> None:
+    """Show no progress."""
 
 
 def ignore_fault(_: str) -> None:

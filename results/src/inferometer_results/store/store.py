@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select
@@ -21,16 +22,19 @@ from inferometer_results.store.database import (
 from inferometer_results.store.documents import (
     RESULT_KIND,
     DamagedDocument,
+    IndexCallback,
     StoredDocument,
     damaged_others,
     document_id,
     entry_of,
+    ignore_count,
     ignore_fault,
     in_order,
     index_again,
     insert_document,
     journal_of,
     journal_row,
+    kept_count,
     lock_documents,
     next_documents,
     readable_rows,
@@ -97,16 +101,22 @@ class Page:
 class Store:
     """Results in one database. Every method is atomic and raises StoreError."""
 
-    def __init__(self, address: str, readable: Callable[[], Readable] = lambda: None) -> None:
+    def __init__(
+        self,
+        address: str,
+        readable: Callable[[], Readable] = lambda: None,
+        on_indexed: IndexCallback = ignore_count,
+    ) -> None:
         """Open the database at an address; see `open_database`.
 
-        Before each read, `readable` returns the namespaces that it is limited to.
+        Before each read, `readable` returns the namespaces that it is limited to. `on_indexed` is
+        called while the results of a database with an older schema are indexed again.
         """
         self.address = address
         self._readable = readable
         self.price: Price | None = None
         """For searches by cost."""
-        self.engine = open_database(address, index_again)
+        self.engine = open_database(address, partial(index_again, on_indexed=on_indexed))
         limit_reading(self.engine)
 
     def __enter__(self) -> Self:
@@ -322,7 +332,11 @@ class Store:
                 deleted += gone.rowcount
         return deleted
 
-    def reindex(self, on_fault: Callable[[str], object] = ignore_fault) -> Iterator[int]:
+    def reindex(
+        self,
+        on_fault: Callable[[str], object] = ignore_fault,
+        on_indexed: IndexCallback = ignore_count,
+    ) -> Iterator[int]:
         """Make the index anew from documents and journal; yield how many are done.
 
         A document that cannot be read is left out; `on_fault` gets the reason as a sentence, also
@@ -334,13 +348,16 @@ class Store:
             lock_documents(connection)
             for table in INDEX_TABLES:
                 connection.execute(delete(table))
-            done = number = 0
+            done = read = number = 0
+            total = kept_count(connection)
             while rows := next_documents(connection, number):
                 number = rows[-1].number
                 readable = readable_rows(connection, rows, on_fault)
                 if readable:
                     insert_rows(connection, readable)
                 done += len(readable)
+                read += len(rows)
+                on_indexed(read, total)
                 yield done
             for fault in damaged_others(connection):
                 on_fault(fault)
