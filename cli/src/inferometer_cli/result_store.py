@@ -107,7 +107,7 @@ class IndexProgress:
             self._show(done, total, (now - self._began) * (total - done) / done)
 
     def _show(self, done: int, total: int, seconds_left: float) -> None:
-        from rich.progress import Progress, TimeRemainingColumn
+        from rich.progress import Progress
 
         from inferometer_results.quantity import long_duration
 
@@ -116,12 +116,7 @@ class IndexProgress:
             left = long_duration(seconds_left)
             print_message(f"Indexing results: {done:,} of {total:,}, {left} left.")
             return
-        self._bar = Progress(
-            *Progress.get_default_columns()[:-1],
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-        )
+        self._bar = Progress(console=console, transient=True)
         self._bar.add_task("Indexing results", total=total, completed=done)
         self._bar.start()
 

@@ -85,16 +85,34 @@ def lock_documents(connection: Connection) -> None:
 
 def index_again(connection: Connection, on_indexed: IndexCallback) -> None:
     """Fill the index after a change of its tables; what is damaged keeps its old rows."""
-    number = done = 0
+    for _ in index_documents(connection, ignore_fault, on_indexed, is_empty=False):
+        pass
+
+
+def index_documents(
+    connection: Connection,
+    on_fault: Callable[[str], object],
+    on_indexed: IndexCallback,
+    *,
+    is_empty: bool,
+) -> Iterator[int]:
+    """Index all results that can be read; yield how many are done.
+
+    `on_fault` gets why one cannot be read. Its old rows stay, if the index is not empty.
+    """
+    done = read = number = 0
     total = kept_count(connection)
     while rows := next_documents(connection, number):
         number = rows[-1].number
-        readable = readable_rows(connection, rows, ignore_fault)
-        clear(connection, [each.result["id"] for each in readable])
+        readable = readable_rows(connection, rows, on_fault)
+        if not is_empty:
+            clear(connection, [each.result["id"] for each in readable])
         if readable:
             insert_rows(connection, readable)
-        done += len(rows)
-        on_indexed(done, total)
+        done += len(readable)
+        read += len(rows)
+        on_indexed(read, total)
+        yield done
 
 
 def kept_count(connection: Connection) -> int:

@@ -31,10 +31,10 @@ from inferometer_results.store.documents import (
     ignore_fault,
     in_order,
     index_again,
+    index_documents,
     insert_document,
     journal_of,
     journal_row,
-    kept_count,
     lock_documents,
     next_documents,
     readable_rows,
@@ -348,17 +348,7 @@ class Store:
             lock_documents(connection)
             for table in INDEX_TABLES:
                 connection.execute(delete(table))
-            done = read = number = 0
-            total = kept_count(connection)
-            while rows := next_documents(connection, number):
-                number = rows[-1].number
-                readable = readable_rows(connection, rows, on_fault)
-                if readable:
-                    insert_rows(connection, readable)
-                done += len(readable)
-                read += len(rows)
-                on_indexed(read, total)
-                yield done
+            yield from index_documents(connection, on_fault, on_indexed, is_empty=True)
             for fault in damaged_others(connection):
                 on_fault(fault)
 

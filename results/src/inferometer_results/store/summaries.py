@@ -130,7 +130,7 @@ def nodes(store: Store, search: Search, most: int = MOST_LISTED) -> list[dict[st
 def _newest_by_node(
     store: Store, search: Search, starts: Mapping[str, int]
 ) -> dict[str, dict[str, Any]]:
-    """Return the newest result of each node; `starts` has when it started, in microseconds."""
+    """Return the newest result of each node; `starts` has when it started, in milliseconds."""
     query = (
         select(RESULT.c.node, RESULT.c.cpu, RESULT.c.gpu, RESULT.c.started_at)
         .where(
