@@ -64,8 +64,10 @@ def findings(path: Path) -> Iterator[str]:
 
 def _python(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the comments of a module and the string constants that are sentences."""
-    # To find comments takes as long as all the rest, and few of them can have a finding.
-    if any("#" in line and _ANY_WORD.search(line) for line in text.splitlines()):
+    # To find comments takes as long as all the rest, and few of them can have a finding: without
+    # a word, or code between whose neighbours one forms, there is none.
+    lines = (line for line in text.splitlines() if "#" in line)
+    if any(_ANY_WORD.search(line) or _CODE.search(line) for line in lines):
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:
                 yield token.start[0], token.string
