@@ -32,10 +32,12 @@ from support.stored_results import (
     a_document,
     add_and_die,
     answers,
+    assert_migrations_make_the_tables,
     fill_with_equals,
     pages_backwards,
     pages_forwards,
     run_and_die,
+    schema_of,
 )
 
 TAG = JournalRow("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline")
@@ -54,7 +56,15 @@ def address(server: str) -> Iterator[str]:
     yield server
     with Store(server) as store, store.engine.begin() as connection:
         METADATA.drop_all(connection)
-        connection.execute(text("DROP TABLE alembic_version"))
+
+
+def test_migrations_make_the_tables_of_a_new_database(address: str) -> None:
+    """As in SQLite."""
+    with Store(address) as store:
+        with store.engine.begin() as connection:
+            new = schema_of(connection)
+            METADATA.drop_all(connection)
+        assert_migrations_make_the_tables(store.engine, new)
 
 
 def test_many_writers_prepare_a_new_database_and_keep_a_document_once(address: str) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import Connection, Engine, event, inspect
 
 from inferometer_results.store.index_rows import Origin
+from inferometer_results.store.migrations import upgrade
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.tables import FIGURES, best_column
@@ -144,3 +145,38 @@ def _run_and_die(address: str, action: Callable[[Store], object], statement: int
         action(store)
     finally:
         os._exit(0)
+
+
+def schema_of(connection: Connection) -> dict[str, Any]:
+    """Return the columns in their order, the keys and the indexes of every table."""
+    found = inspect(connection)
+    return {
+        table: {
+            "columns": {
+                each["name"]: (str(each["type"]), each["nullable"], each["default"])
+                for each in found.get_columns(table)
+            },
+            "key": found.get_pk_constraint(table)["constrained_columns"],
+            "unique": [each["column_names"] for each in found.get_unique_constraints(table)],
+            "foreign": [
+                (each["constrained_columns"], each["referred_table"], each["options"])
+                for each in found.get_foreign_keys(table)
+            ],
+            "indexes": sorted(
+                (each["name"] or "", str(each.get("expressions", each["column_names"])))
+                for each in found.get_indexes(table)
+                if not each.get("duplicates_constraint")
+            ),
+        }
+        for table in sorted(found.get_table_names())
+    }
+
+
+def assert_migrations_make_the_tables(engine: Engine, new: dict[str, Any]) -> None:
+    """Check that all migrations together make the schema of a new database in this empty one."""
+    with engine.begin() as connection:
+        upgrade(connection)
+        found = schema_of(connection)
+    assert found == new
+    # A search by words depends on it.
+    assert list(found["result"]["columns"]) == list(new["result"]["columns"])

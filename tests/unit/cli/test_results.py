@@ -160,9 +160,13 @@ def test_a_retraction_is_read_wherever_the_result_is(
         assert f"{name} is retracted, and not judged: A backup ran." in shown
 
 
-def test_a_retracted_result_is_not_pushed(inferometer: Command, id_: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_retracted_result_is_not_pushed(
+    inferometer: Command, id_: str, tmp_path: Path, *, is_file: bool
+) -> None:
     """The cluster would count its figures; the message has the reason and what to do."""
-    push = ("results", "push", id_, "--to", "bench", "--kubeconfig", str(tmp_path / "none"))
+    pushed = CLUSTER if is_file else id_
+    push = ("results", "push", pushed, "--to", "bench", "--kubeconfig", str(tmp_path / "none"))
     assert inferometer("results", "retract", id_, "--reason", "a backup ran.").code == 0
     refused = inferometer(*push)
     assert refused.code == 2
@@ -172,6 +176,22 @@ def test_a_retracted_result_is_not_pushed(inferometer: Command, id_: str, tmp_pa
     )
     assert inferometer("results", "retract", id_, "--undo").code == 0
     assert str(tmp_path / "none") in inferometer(*push).stderr
+
+
+def test_a_file_is_pushed_without_a_database(
+    inferometer: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is made to look for a retraction; one that cannot be opened is named."""
+    push = ("results", "push", CLUSTER, "--to", "x", "--kubeconfig", str(tmp_path / "none"))
+    assert str(tmp_path / "none") in inferometer(*push).stderr
+    assert list(tmp_path.iterdir()) == []
+    damaged = tmp_path / "damaged.db"
+    damaged.write_bytes(b"no database" * 1_000)
+    monkeypatch.setenv("INFEROMETER_DATABASE", str(damaged))
+    shown = inferometer(*push).stderr
+    assert "Whether the result is retracted here is unknown." in shown
+    assert str(damaged) in shown
+    assert str(tmp_path / "none") in shown
 
 
 @pytest.mark.parametrize("name", ["s%20.db", "s.db?x", "s#1.db"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from sqlalchemy import event, inspect
+from sqlalchemy import create_engine, event, inspect
 from starlette.testclient import TestClient
 
 from inferometer_api.results.reading import ReadResult, UnreadableResultError
@@ -42,7 +42,9 @@ from support.stored_results import (
     a_document,
     add_and_die,
     answers,
+    assert_migrations_make_the_tables,
     run_and_die,
+    schema_of,
 )
 
 TAG = JournalRow("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline")
@@ -188,6 +190,15 @@ def test_a_database_of_an_older_schema_is_indexed_again_when_it_is_opened(addres
         assert store.count(Search(text="baseline")) == 1
         assert conditions_of(store, [whole[0]["measurements"][0]["key"]])
         assert store.delete([ids[2]]) == 1
+
+
+def test_migrations_make_the_tables_of_a_new_database(address: str, tmp_path: Path) -> None:
+    """A new database is made at once, and an older one step by step: with the same outcome."""
+    with Store(address) as store, store.engine.connect() as connection:
+        new = schema_of(connection)
+    migrated = create_engine(f"sqlite:///{tmp_path / 'migrated.db'}")
+    assert_migrations_make_the_tables(migrated, new)
+    migrated.dispose()
 
 
 def test_an_archive_carries_documents_and_journal_to_another_store(

@@ -6,10 +6,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-HEAD = "0011"
+from inferometer_results.store.tables import METADATA, SCHEMA_VERSION
+
+HEAD = "0012"
 """The newest schema that this version knows; see `migrations`."""
 
 _BUSY_SECONDS = 60.0
@@ -242,22 +255,25 @@ def _migrate(engine: Engine, address: str, index: Callable[[Connection], None]) 
                 f"The database {_shown(address)} has schema {found}, and this program knows schema "
                 f"{HEAD}. Use a newer version of Inferometer."
             )
+        if found is None:
+            METADATA.create_all(connection)
+            connection.execute(insert(SCHEMA_VERSION).values(version_num=HEAD))
+            return
         # Alembic takes longer to import than the rest, and is seldom needed.
         from inferometer_results.store.migrations import upgrade  # noqa: PLC0415
 
         upgrade(connection)
-        if found is not None:
-            index(connection)
+        index(connection)
 
 
 def _revision(connection: Connection) -> str | None:
     """Return the revision of the schema; None if the database is empty."""
     names = set(inspect(connection).get_table_names())
-    if "alembic_version" not in names:
+    if SCHEMA_VERSION.name not in names:
         if names:
             raise StoreError(
                 "The database holds tables of another program: "
                 f"{', '.join(sorted(names)[:3])}. Give a database of its own."
             )
         return None
-    return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
+    return str(connection.execute(select(SCHEMA_VERSION.c.version_num)).scalar_one())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
 from sqlalchemy import Connection, func, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -160,9 +161,15 @@ def content_of(compressed: bytes, sha256: str) -> bytes | None:
 
 
 def read_content(model: type[Kind], row: Mapping[str, Any]) -> Kind | None:
-    """Return the document in the content of a row; None if it is damaged, which `reindex` names."""
+    """Return the document in the content of a row; None if it cannot be read.
+
+    `reindex` names what is damaged. An archive can bring what no document of this kind is.
+    """
     content = content_of(row["content"], row["sha256"])
-    return None if content is None else model.read_json(content)
+    try:
+        return None if content is None else model.read_json(content)
+    except ValidationError:
+        return None
 
 
 def damage_of_other(row: Mapping[str, Any]) -> str:

@@ -77,9 +77,7 @@ def known_timings(
     graphs are left out.
     """
     found: LayerTimings | None = None
-    for fields in _documents(store, machine):
-        fields.pop("graphs", None)
-        timings = LayerTimings.read(fields)
+    for timings in _documents(store, machine, left_out="graphs"):
         if timings.machine.name != machine or timings.machine.threads != threads:
             continue
         some = _of_engines(timings, engines)
@@ -90,11 +88,13 @@ def known_timings(
 
 def all_timings(store: "Store") -> Iterator[LayerTimings]:
     """Yield the documents of all machines, oldest first."""
-    for fields in _documents(store, None):
-        yield LayerTimings.read(fields)
+    return _documents(store, None)
 
 
-def _documents(store: "Store", machine: str | None) -> Iterator[dict[str, Any]]:
+def _documents(
+    store: "Store", machine: str | None, *, left_out: str = ""
+) -> Iterator[LayerTimings]:
+    """Yield the documents that can be read, of a machine or of all, without one of their fields."""
     columns = (DOCUMENT.c.number, DOCUMENT.c.content, DOCUMENT.c.sha256)
     query = select(*columns).where(DOCUMENT.c.kind == _KIND).order_by(DOCUMENT.c.number)
     if machine is not None:
@@ -103,9 +103,18 @@ def _documents(store: "Store", machine: str | None) -> Iterator[dict[str, Any]]:
     while rows := store.select(query.where(DOCUMENT.c.number > last).limit(_PAGE)):
         for row in rows:
             content = content_of(row["content"], row["sha256"])
-            if content is not None:
-                yield orjson.loads(content)
+            if content is not None and (timings := _timings(content, left_out)) is not None:
+                yield timings
         last = rows[-1]["number"]
+
+
+def _timings(content: bytes, left_out: str) -> LayerTimings | None:
+    """Return the timings in a document; None if an archive brought what is none."""
+    try:
+        fields = orjson.loads(content)
+        return LayerTimings.read({name: fields[name] for name in fields if name != left_out})
+    except (ValueError, TypeError):
+        return None
 
 
 def _of_engines(timings: LayerTimings, engines: Mapping[str, str]) -> LayerTimings:

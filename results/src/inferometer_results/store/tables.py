@@ -141,6 +141,8 @@ RESULT = Table(
     METADATA,
     Column("id", String, ForeignKey("document.id", ondelete="CASCADE"), primary_key=True),
     Column("number", BigInteger, nullable=False),
+    Column("retracted", String),
+    Column("words", String, nullable=False, server_default=""),
     Column("cluster_uid", String, nullable=False),
     Column("namespace", String, nullable=False),
     Column("namespace_uid", String, nullable=False, server_default=""),
@@ -152,7 +154,6 @@ RESULT = Table(
     Column("finished_at", Instant, nullable=False, server_default="0"),
     Column("outcome", String, nullable=False),
     Column("verdict", String, nullable=False),
-    Column("retracted", String),
     Column("place", String, nullable=False),
     Column("suite", String, nullable=False),
     Column("model", String, nullable=False),
@@ -170,15 +171,15 @@ RESULT = Table(
     Column("schema_version", String, nullable=False),
     Column("notice", String, nullable=False),
     Column("spec_digest", String, nullable=False, server_default=""),
-    Column("words", String, nullable=False, server_default=""),
     Column("node_set", String, nullable=False, server_default=""),
     *(Column(best_column(name), Double if name in _RATES else BigInteger) for name in FIGURES),
 )
 """One row for each result document.
 
-`words` is what a search by words looks at, in lower case. `node_set` is the key of the nodes that
-served the result. A column `best_FIGURE` is the figure by
-which the result is sorted: that of its best VALID scenario.
+`words` is what a search by words looks at, in lower case. It stands first, because such a search
+reads every row, and a database passes over all columns before the one that it looks at. `node_set`
+is the key of the nodes that served the result. A column `best_FIGURE` is the figure by which the
+result is sorted: that of its best VALID scenario.
 """
 SHOWN = tuple(
     each for each in RESULT.columns if each.name not in {"node_set", *map(best_column, FIGURES)}
@@ -240,6 +241,11 @@ NODE_SET = Table(
     Column("content", String, nullable=False),
 )
 """The sets of nodes that served results, by what a price list can name: by digest, as JSON."""
+
+SCHEMA_VERSION = Table(
+    "alembic_version", METADATA, Column("version_num", String(32), primary_key=True)
+)
+"""The revision of these tables, by the name that Alembic gives it; see `migrations`."""
 
 # Documents of other kinds than results are few, and found by this index.
 Index("document_by_kind", DOCUMENT.c.kind, DOCUMENT.c.name)

@@ -16,7 +16,9 @@ from inferometer_cli.commands.results.trend import (
     MOST_RESULTS,
     FigureOption,
     ScenarioOption,
+    StepOption,
     find_trends,
+    is_of,
 )
 from inferometer_cli.exits import ExitCode, RefusedError
 from inferometer_cli.local.interleaved import (
@@ -54,14 +56,6 @@ _FileOption = Annotated[
 ]
 
 
-_StepOption = Annotated[
-    str | None,
-    typer.Option(
-        "--step", metavar="NAME", help="Only this step. [default: all]", show_default=False
-    ),
-]
-
-
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """Which series the candidate is in."""
@@ -73,7 +67,7 @@ class _Wanted:
 
     def includes(self, name: "SeriesName") -> bool:
         """Return whether a series is of the scenario and the step."""
-        return self.scenario in {None, name.scenario} and self.step in {None, name.step}
+        return is_of(name, self.scenario, self.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +92,7 @@ def confirm(  # noqa: PLR0913 - one argument for each option
     where: WhereOption = "",
     figure: FigureOption = "p50",
     scenario: ScenarioOption = None,
-    step: _StepOption = None,
+    step: StepOption = None,
     before: _FileOption = None,
     after: _FileOption = None,
     rounds: ab.RoundsOption = 12,

@@ -1,5 +1,6 @@
 """`inferometer results push`: keeps a result in a cluster."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +8,7 @@ from typing import Annotated
 import typer
 
 from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
-from inferometer_cli.exits import RefusedError
+from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_name
 from inferometer_cli.result_file import RESULT_NAME
 from inferometer_cli.result_store import opened
@@ -48,7 +49,8 @@ def push(
     from inferometer_cli.cluster.results_service import ResultsService
 
     content = _content(result)
-    read_result(content, source=result)
+    run_id = read_result(content, source=result).document.run_id
+    _refuse_retracted(content, run_id)
     service = ResultsService(connect(ClusterOptions(to, context, kubeconfig)))
     service.check()
     kept = service.push(to, json.loads(content))
@@ -62,19 +64,35 @@ def _content(result: str) -> bytes:
     path = Path(result) / RESULT_NAME if Path(result).is_dir() else Path(result)
     if "/" not in result and not path.is_file():
         with opened(None) as store:
-            id_ = store.resolve(result)
-            if (reason := store.retraction(id_)) is not None:
-                raise RefusedError(_retracted(short_id(id_), reason))
-            return store.read(id_).content
+            return store.read(store.resolve(result)).content
     try:
         return path.read_bytes()
     except OSError as error:
         raise RefusedError(f"Cannot read {path}: {error.strerror}.") from error
 
 
-def _retracted(id_: str, reason: str) -> str:
-    # The document does not have the retraction, so the cluster would count its figures.
-    return (
-        f"Result {id_} is retracted: {reason.removesuffix('.')}. If its figures are right, take "
-        f"the retraction back first: inferometer results retract {id_} --undo"
-    )
+def _refuse_retracted(content: bytes, run_id: str) -> None:
+    """Refuse a result that this machine's database has as retracted.
+
+    The document does not have the retraction, so the cluster would count its figures.
+    """
+    from inferometer_results.store.database import default_address
+    from inferometer_results.store.documents import document_id
+    from inferometer_results.store.index_rows import Origin
+
+    address = default_address()
+    if "://" not in address and not Path(address).exists():
+        return
+    id_ = document_id(Origin("run", ""), run_id, hashlib.sha256(content).hexdigest())
+    try:
+        with opened(address) as store:
+            reason = store.retraction(id_)
+    except FailedError as error:
+        print_message(f"Whether the result is retracted here is unknown. {error}")
+        return
+    if reason is not None:
+        short = short_id(id_)
+        raise RefusedError(
+            f"Result {short} is retracted: {reason.removesuffix('.')}. If its figures are right, "
+            f"take the retraction back first: inferometer results retract {short} --undo"
+        )

@@ -11,6 +11,7 @@ from inferometer_cli.result_store import DatabaseOption, WhereOption
 from inferometer_cli.terminal import flushed_output, output_console, print_message, print_output
 
 if TYPE_CHECKING:
+    from inferometer_results.history.series import SeriesName
     from inferometer_results.history.trend import Trend
 
 FigureOption = Annotated[
@@ -27,6 +28,12 @@ ScenarioOption = Annotated[
         "--scenario", metavar="NAME", help="Only this scenario. [default: all]", show_default=False
     ),
 ]
+StepOption = Annotated[
+    str | None,
+    typer.Option(
+        "--step", metavar="NAME", help="Only this step. [default: all]", show_default=False
+    ),
+]
 MOST_RESULTS = 1000
 
 
@@ -35,6 +42,7 @@ def trend(  # noqa: PLR0913 - one argument for each option
     where: WhereOption = "",
     figure: FigureOption = "p50",
     scenario: ScenarioOption = None,
+    step: StepOption = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, metavar="N", help="Newest results to look at.")
     ] = MOST_RESULTS,
@@ -52,7 +60,7 @@ def trend(  # noqa: PLR0913 - one argument for each option
     options = ClusterOptions(None, context, kubeconfig)
     with opened_source(database, options, in_cluster=cluster) as source:
         found = find_trends(source, where, figure, limit)
-    chosen = [each for each in found if scenario in {None, each.series.name.scenario}]
+    chosen = [each for each in found if is_of(each.series.name, scenario, step)]
     if json:
         from inferometer_results.history.trend import trend_fields
 
@@ -70,6 +78,11 @@ def trend(  # noqa: PLR0913 - one argument for each option
             if number:
                 console.print()
             print_trend(each, console)
+
+
+def is_of(series: "SeriesName", scenario: str | None, step: str | None) -> bool:
+    """Return whether a series is of a scenario and a step; None stands for all."""
+    return scenario in {None, series.scenario} and step in {None, series.step}
 
 
 def find_trends(source: ResultSource, where: str, figure: str, limit: int) -> "list[Trend]":
