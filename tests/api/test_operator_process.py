@@ -4,9 +4,13 @@ import json
 import subprocess
 import sys
 import threading
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from images.catalogue import ROOT
+from images.supply_chain import write_bills
+from packaging.utils import canonicalize_name
 
 from inferometer_api.plan import rights
 from support.cluster.audit import Request, requests
@@ -53,9 +57,25 @@ sys.exit(main())
 """
 
 
-def test_an_idle_operator_requests_only_its_lease(stage: Stage) -> None:
+def _with_packages_of_image(name: str, folder: Path) -> dict[str, str]:
+    """Return an environment in which Python finds the packages of an image, and no others."""
+    (bill,) = write_bills(ROOT, [name], folder)
+    there = {canonicalize_name(each["name"]) for each in json.loads(bill.read_text())["components"]}
+    hidden = [
+        module
+        for module, packages in packages_distributions().items()
+        if not module.startswith("inferometer")
+        and there.isdisjoint(map(canonicalize_name, packages))
+    ]
+    hide = f"import sys\nsys.modules.update(dict.fromkeys({hidden!r}))\n"
+    (folder / "sitecustomize.py").write_text(hide)
+    return {"PYTHONPATH": str(folder)}
+
+
+def test_an_idle_operator_requests_only_its_lease(stage: Stage, tmp_path: Path) -> None:
     """Neither runs that are finished nor those that are held cost a request."""
-    operator = stage.start_operator("--lease-seconds", "60", environment=_ALONE)
+    own = _with_packages_of_image("inferometer-operator", tmp_path / "image")
+    operator = stage.start_operator("--lease-seconds", "60", environment=own)
     stage.apply()
     stage.finished()
     stage.wait_for(
