@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inferometer_api.results.result import ResultDocument
-from inferometer_cli.text_table import NARROWEST_TABLE, print_sentences, printable
+from inferometer_cli.text_table import NARROWEST_TABLE, print_sentences
 from inferometer_results.compare.accuracy import accuracy_differences
 from inferometer_results.compare.comparison import (
     Compared,
@@ -114,7 +114,7 @@ def _print_accuracy(both: tuple[ResultDocument, ResultDocument], console: Consol
     if found := list(accuracy_differences(*both)):
         console.print()
         print_sentences([Text("Accuracy:", "bold")], console)
-        print_sentences([Text(f"  {printable(each)}") for each in found], console)
+        print_sentences([Text(f"  {each}") for each in found], console)
 
 
 def print_gate(found: Gate, margin: float, console: Console) -> None:
@@ -140,7 +140,7 @@ def _detectable(change: float | None) -> str:
 
 def _head(name: str, source: str, document: ResultDocument) -> Text:
     found = headline(document)
-    words = f"{printable(source)}: {document.run.metadata.name}, measured {document.started_at}"
+    words = f"{source}: {document.run.metadata.name}, measured {document.started_at}"
     return Text.assemble((name, "bold"), f"  {words}. {found.word}: {found.sentence}")
 
 
@@ -154,7 +154,7 @@ def _rounds_head(name: str, source: str, rounds: Sequence[ResultDocument]) -> Te
     verdict = "VALID" if not count else f"INVALID in {count} of {len(rounds)} rounds"
     which = "; ".join(f"{', '.join(numbers)} ({why})" for why, numbers in invalid.items())
     words = (
-        f"{printable(source)}: {rounds[0].run.metadata.name}, {len(rounds)} rounds, measured "
+        f"{source}: {rounds[0].run.metadata.name}, {len(rounds)} rounds, measured "
         f"{rounds[0].started_at} to {rounds[-1].started_at}. {verdict}"
     )
     return Text.assemble((name, "bold"), f"  {words}{f': {which}' if which else ''}.")
@@ -166,9 +166,7 @@ def why_invalid(document: ResultDocument) -> str:
     for each in document.scenarios:
         if each.verdict.state == "INVALID":
             rules.setdefault(each.name, []).extend(reason.rule for reason in each.verdict.reasons)
-    return ", ".join(
-        f"{printable(name)}: {' '.join(dict.fromkeys(found))}" for name, found in rules.items()
-    )
+    return ", ".join(f"{name}: {' '.join(dict.fromkeys(found))}" for name, found in rules.items())
 
 
 def _differing(found: Sequence[Difference]) -> Iterator[Text]:
@@ -179,7 +177,7 @@ def _differing(found: Sequence[Difference]) -> Iterator[Text]:
     notes = [each for each in found if each.heading == "Notes"]
     others = [each for each in found if each.heading != "Notes"]
     for each in (*others, *notes[:_MOST_NOTES]):
-        words = printable(f"{each.name}: {_both_values(each)}")
+        words = f"{each.name}: {_both_values(each)}"
         yield Text.assemble((f"  {each.heading}  ", "dim"), words)
     if more := len(notes[_MOST_NOTES:]):
         yield Text(f"  {more} more notes are in the results (environment.notes).", "dim")
@@ -200,18 +198,18 @@ def _print_pairs(comparison: Comparison, console: Console) -> None:
             _print_fitting(rows, console)
         else:
             _print_plain([row for row, _ in rows], console)
-        print_sentences([Text(printable(each)) for each in unavailable(pair)], console)
+        print_sentences([Text(each) for each in unavailable(pair)], console)
     for which, names in (("A", comparison.only_before), ("B", comparison.only_after)):
         if names:
             console.print()
-            words = printable("; ".join(names))
+            words = "; ".join(names)
             print_sentences([Text(f"Only in {which}: {words}.")], console)
 
 
 def regression(pair: Pair, figure: Compared, margin: float) -> str:
     """Return the message that a figure is worse by more than this fraction."""
     return (
-        f"slower: {printable(step_name(pair.before))}, {figure.name} {change(figure)}; at "
+        f"slower: {step_name(pair.before)}, {figure.name} {change(figure)}; at "
         f"most {margin * 100:g}% is allowed."
     )
 
@@ -222,7 +220,7 @@ def _title(pair: Pair, comparison: Comparison) -> Text:
     if comparison.is_paired:
         count = f"{pair.before.runs} rounds count"
         verdicts += f", {count if pair.is_valid else 'too few rounds are VALID in both'}"
-    return Text.assemble((printable(step_name(pair.before)), "bold"), "  ", (verdicts, style))
+    return Text.assemble((step_name(pair.before), "bold"), "  ", (verdicts, style))
 
 
 def shown_difference(before: str, after: str) -> tuple[str, str]:

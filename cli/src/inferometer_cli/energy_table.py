@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from inferometer_api.status.run_status import Attribution
-from inferometer_cli.text_table import Row, print_rows, print_sentences, printable
+from inferometer_cli.text_table import Row, print_rows, print_sentences
 from inferometer_results.quantity import DASH, energy_unit, significant
 from inferometer_results.wording.energy import explained, net_explained
 
@@ -40,7 +40,7 @@ def print_energy(spent: Sequence[EnergyRow], notes: Iterable[str], console: Cons
     }
     shown = {name: texts for name, texts in columns.items() if set(texts) != {DASH}}
     rows = [
-        Row(each.attribution, printable(each.name), tuple(texts[i] for texts in shown.values()))
+        Row(each.attribution, each.name, tuple(texts[i] for texts in shown.values()))
         for i, each in enumerate(spent)
     ]
     print_rows(("energy", "scenario", *shown), rows, console)
@@ -59,5 +59,5 @@ def _sentences(spent: Sequence[EnergyRow], notes: Iterable[str]) -> Iterator[Tex
     legend = [f"net: {net}"] if net else []
     if any(each.milliwatts for each in spent):
         legend.append("W: the power of all counters together")
-    for sentence in (*legend, *dict.fromkeys(map(printable, notes))):
+    for sentence in (*legend, *dict.fromkeys(notes)):
         yield Text(f"{sentence}.", style="dim")

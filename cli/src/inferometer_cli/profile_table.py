@@ -7,7 +7,7 @@ from rich.text import Text
 
 from inferometer_analysis.layers import layer_information
 from inferometer_api.results.result import ResultDocument
-from inferometer_cli.text_table import Row, print_rows, print_sentences, printable
+from inferometer_cli.text_table import Row, print_rows, print_sentences
 from inferometer_results.gpu_kernels import (
     NO_LAYER,
     gpu_rows_by_layer,
@@ -33,7 +33,7 @@ def print_profiles(document: ResultDocument, top: int, console: Console) -> None
         console.print()
         print_sentences([Text(f"{each.name}:", style="bold")], console)
         sentences = (*sentences_of(each), *gpu_sentences(each.profile))
-        print_sentences([Text(printable(line)) for line in sentences], console)
+        print_sentences([Text(line) for line in sentences], console)
         _print_types(each, console)
         _print_layers(each, top, console)
         _print_kernels(each, top, console)
@@ -73,7 +73,7 @@ def _print_layers(each: ProfiledStep, top: int, console: Console) -> None:
         [
             Row(
                 "",
-                printable(row.layer.name),
+                row.layer.name,
                 (
                     row.layer.operator,
                     "x".join(map(str, row.layer.shape)),
@@ -95,7 +95,7 @@ def _print_gpu_layers(each: ProfiledStep, top: int, console: Console) -> None:
         [
             Row(
                 "",
-                NO_LAYER if row.layer is None else printable(row.layer.name),
+                NO_LAYER if row.layer is None else row.layer.name,
                 (
                     str(row.row.count),
                     unit.text(row.row.latency_ns),
@@ -117,7 +117,7 @@ def _print_gpu_kernels(each: ProfiledStep, top: int, console: Console) -> None:
         [
             Row(
                 "",
-                printable(name),
+                name,
                 (
                     str(row.count),
                     unit.text(row.latency_ns),
@@ -141,7 +141,7 @@ def _print_kernels(each: ProfiledStep, top: int, console: Console) -> None:
     _print(
         ("", "kernel", "layers", f"latency {unit.name}", "share"),
         [
-            Row("", printable(name), (str(count), unit.text(latency), percent(share)))
+            Row("", name, (str(count), unit.text(latency), percent(share)))
             for name, count, latency, share in rows
         ],
         console,

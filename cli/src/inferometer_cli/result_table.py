@@ -21,7 +21,6 @@ from inferometer_cli.text_table import (
     latency_headings,
     print_rows,
     print_sentences,
-    printable,
 )
 from inferometer_results.cold_start import (
     cold_start_sentences,
@@ -80,7 +79,7 @@ def _print_layers(document: ResultDocument, console: Console) -> None:
     """Print what timings of layers show."""
     for each in layer_sentences(document):
         print_sentences([Text(f"{each.name}:", style="bold")], console)
-        print_sentences([Text(printable(line)) for line in each.sentences], console)
+        print_sentences([Text(line) for line in each.sentences], console)
         console.print()
 
 
@@ -105,7 +104,7 @@ def _print_starts(document: ResultDocument, console: Console) -> None:
         rows = [Row("median", phase, tuple(figures)) for phase, *figures in cells]
         print_rows(("start", "phase", "time", "share", "rate"), rows, console)
         sentences = (f"{name}: {each}" for each in cold_start_sentences(starts))
-        print_sentences((Text(printable(each), style="dim") for each in sentences), console)
+        print_sentences((Text(each, style="dim") for each in sentences), console)
         console.print()
 
 
@@ -114,7 +113,7 @@ def _print_repeats(repeated: Sequence[RepeatSummary], console: Console) -> None:
     rows = [
         Row(
             figure_name(figure),
-            printable(", ".join(part for part in (each.name, figure.step) if part)),
+            ", ".join(part for part in (each.name, figure.step) if part),
             figure_texts(figure),
         )
         for each in repeated
@@ -125,7 +124,7 @@ def _print_repeats(repeated: Sequence[RepeatSummary], console: Console) -> None:
     print_rows(_REPEATS_HEADER, rows, console)
     coverage = dict.fromkeys(repeat_coverage(each) for each in repeated)
     advice = [f"{each.name}: {each.advice}" for each in repeated if each.advice]
-    sentences = (Text(printable(each), style="dim") for each in (*coverage, *advice))
+    sentences = (Text(each, style="dim") for each in (*coverage, *advice))
     print_sentences(sentences, console)
     console.print()
 
@@ -134,7 +133,7 @@ def _rows(document: ResultDocument) -> Iterator[Row]:
     unit = _latency_unit(document)
     for result in document.scenarios:
         verdict = result.verdict.state
-        name = printable(entry_name(result))
+        name = entry_name(result)
         if len(result.steps) == 1 and not result.steps[0].label:
             yield Row(verdict, name, _figures(result.steps[0], unit))
             yield from _model_rows(result.steps[0], unit)
@@ -146,7 +145,7 @@ def _rows(document: ResultDocument) -> Iterator[Row]:
             continue
         yield Row(verdict, name, ())
         for step in steps_shown(result):
-            yield Row("", _INDENT + printable(step.label), _figures(step, unit))
+            yield Row("", _INDENT + step.label, _figures(step, unit))
             yield from _model_rows(step, unit)
 
 
@@ -160,7 +159,7 @@ def _model_rows(step: Step, unit: Unit) -> Iterator[Row]:
             *(unit.text(nanoseconds_at(each.latency, percentile)) for percentile in PERCENTILES),
             str(each.failed),
         )
-        yield Row("", f"{_INDENT}{printable(model_with_share(each))}", figures)
+        yield Row("", f"{_INDENT}{model_with_share(each)}", figures)
 
 
 def _figures(step: Step, unit: Unit) -> tuple[str, ...]:
@@ -188,7 +187,7 @@ def _spent(document: ResultDocument) -> Iterator[EnergyRow]:
 
 
 def _step_name(result: ScenarioResult, step: Step) -> str:
-    return printable(", ".join(part for part in (entry_name(result), step.label) if part))
+    return ", ".join(part for part in (entry_name(result), step.label) if part)
 
 
 def _energy_notes(document: ResultDocument) -> Iterator[str]:
@@ -216,15 +215,15 @@ def _sentences(document: ResultDocument) -> Iterator[Text]:
     head = headline(document)
     yield Text.assemble((head.word, STYLES[head.tone]), ": ", head.sentence)
     if document.outcome.message and document.outcome.state != "Complete":
-        yield Text(printable(document.outcome.message))
+        yield Text(document.outcome.message)
     for result in document.scenarios:
         for sentence in found_by(result):
-            yield Text(printable(f"{entry_name(result)}: {sentence}"))
+            yield Text(f"{entry_name(result)}: {sentence}")
     reasons = by_rule(reasons_of(document))
     for reason in reasons:
         yield _reason(reason)
     if reasons:
-        yield Text(printable(f"What to do: {explain_command(reasons[0].rule)}"))
+        yield Text(f"What to do: {explain_command(reasons[0].rule)}")
     for caution in cautions_of(document):
         yield _finding("caution", "yellow", caution)
 
@@ -236,10 +235,10 @@ def _reason(reason: RuleFindings) -> Text:
         f"{', '.join(place for _, place in each.places)} ({each.finding.figure})"
         for each in reason.findings[1:]
     ]
-    return text.append(printable(f" Also in {', '.join(others)}.") if others else "")
+    return text.append(f" Also in {', '.join(others)}." if others else "")
 
 
 def _finding(word: str, style: str, located: LocatedFinding) -> Text:
     where = ", ".join(place for _, place in located.places)
-    message = printable(located.finding.message)
-    return Text.assemble((word, style), f" {printable(where)}: {message}")
+    message = located.finding.message
+    return Text.assemble((word, style), f" {where}: {message}")

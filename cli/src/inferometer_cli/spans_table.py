@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.text import Text
 
 from inferometer_api.results.result import ResultDocument
-from inferometer_cli.text_table import Row, print_rows, print_sentences, printable
+from inferometer_cli.text_table import Row, print_rows, print_sentences
 from inferometer_results.quantity import time_unit
 from inferometer_results.tracing import TracedStep, part_name, sentences_of, traced_steps
 
@@ -14,8 +14,8 @@ def print_traces(document: ResultDocument, console: Console) -> None:
     for number, each in enumerate(traced_steps(document)):
         if number:
             console.print()
-        print_sentences([Text(f"{printable(each.name)}:", style="bold")], console)
-        print_sentences([Text(printable(line)) for line in sentences_of(each.tracing)], console)
+        print_sentences([Text(f"{each.name}:", style="bold")], console)
+        print_sentences([Text(line) for line in sentences_of(each.tracing)], console)
         _print_parts(each, console)
 
 
@@ -34,7 +34,7 @@ def _print_parts(each: TracedStep, console: Console) -> None:
         [
             Row(
                 "",
-                printable(name),
+                name,
                 (unit.text(usual), unit.text(slow), unit.text(slow - usual)),
             )
             for name, usual, slow in rows

@@ -18,6 +18,8 @@ from inferometer_results.store.scenario_rows import short_id
 ProgressFormat = Literal["auto", "plain", "json"]
 """How standard error is written; auto: a moving line on a terminal, plain lines elsewhere."""
 
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
 
 class _MessageStyle:
     """Whether messages are lines for people or objects for programs."""
@@ -52,13 +54,18 @@ def print_output(text: str, *, end: str = "\n") -> None:
         typer.echo(text + end, nl=False)
 
 
+def printable(text: str) -> str:
+    """Return the text without control characters, which could control the terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else REPLACEMENT for c in text)
+
+
 def print_message(text: str) -> None:
-    """Write a line to standard error; ignore a closed pipe."""
+    """Write a line to standard error, without control characters; ignore a closed pipe."""
     if _STYLE.is_json:
         print_event("message", message=text.strip())
         return
     with contextlib.suppress(OSError):
-        typer.echo(text, err=True)
+        typer.echo(printable(text), err=True)
 
 
 def print_error(sentence: str) -> None:

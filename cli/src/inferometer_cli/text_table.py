@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from inferometer_cli.terminal import REPLACEMENT, printable
 from inferometer_results.headline import Tone
 from inferometer_results.quantity import PERCENTILES, Unit
 
@@ -19,7 +20,6 @@ STYLES: dict[Tone, str] = {"good": "bold green", "bad": "bold red", "unfinished"
 _WORD_STYLES = {"VALID": STYLES["good"], "INVALID": STYLES["bad"]}
 NARROWEST_TABLE = 70
 """In a narrower terminal the rows are blocks of lines."""
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _GAP = 2
 """Spaces between the columns of a list."""
 _LONGEST_NAME, _SHORTEST_NAME = 24, 12
@@ -104,14 +104,9 @@ def print_sentences(sentences: Iterable[Text], console: Console) -> None:
             console.out(line.plain, highlight=False)
 
 
-def printable(text: str) -> str:
-    """Return the text without control characters, which could control the terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else _REPLACEMENT for c in text)
-
-
 def _one_line(cell: str) -> str:
     """Return the printable text of a cell; a line break would end its row."""
-    return printable(cell).replace("\n", _REPLACEMENT)
+    return printable(cell).replace("\n", REPLACEMENT)
 
 
 def _one_line_row(row: Row) -> Row:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from inferometer_cli.text_table import Row, print_rows, print_sentences, printable
+from inferometer_cli.text_table import Row, print_rows, print_sentences
 from inferometer_results.history.change_points import (
     FEWEST_BEFORE,
     MOST_AFTER,
@@ -26,13 +26,13 @@ SHOWN_ID = 12
 def print_trend(trend: Trend, console: Console) -> None:
     """Print one series: its name, its line, its change points, and what cannot be judged."""
     series = trend.series
-    print_sentences([Text(printable(_title(series)))], console)
+    print_sentences([Text(_title(series))], console)
     width = min(_WIDEST, console.width) if console.is_terminal else _WIDEST
     for line in drawn(series, [each.point.at for each in trend.changes], width):
         console.out(line, highlight=False)
     if trend.changes:
         print_rows(_HEADER, [_row(each) for each in trend.changes], console)
-    print_sentences(map(Text, map(printable, _sentences(trend))), console)
+    print_sentences(map(Text, _sentences(trend)), console)
 
 
 def series_options(name: SeriesName) -> str:
@@ -86,7 +86,7 @@ def _row(change: Change) -> Row:
             f"{_signed(point.ratio)} {'better' if change.is_better else 'worse'}",
             bounds,
             f"{runs} runs",
-            printable(" ".join(marks)),
+            " ".join(marks),
         ),
     )
 

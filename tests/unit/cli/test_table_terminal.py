@@ -21,6 +21,7 @@ from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_cli.cluster.status_table import print_figures
 from inferometer_cli.comparison_table import print_comparison
 from inferometer_cli.result_table import print_table
+from inferometer_cli.terminal import print_message
 from inferometer_cli.text_table import Row, print_columns, print_rows, print_sentences
 from inferometer_results.compare.comparison import compare
 from inferometer_results.quantity import energy_unit
@@ -149,6 +150,12 @@ def test_a_list_that_does_not_fit_has_blocks(width: int) -> None:
     assert first == "classification/resnet50"
     assert cells == "  PARAMETERS 25.6 M  INPUT FP32 batchx3x224x224"
     assert "NOTE short" in printed[-1]
+
+
+def test_a_message_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever a name in it has; lines stay lines."""
+    print_message("run \x1b]0;title\x07\x9b2J\nnext")
+    assert capsys.readouterr().err == "run \ufffd]0;title\ufffd\ufffd2J\nnext\n"
 
 
 @pytest.mark.parametrize("terminal", [True, False])

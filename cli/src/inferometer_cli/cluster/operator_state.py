@@ -7,7 +7,7 @@ from inferometer_api.timestamps import parse_time
 from inferometer_cli.cluster.api import Cluster, NotThereError
 from inferometer_cli.cluster.runs import SeenRun
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.text_table import printable
+from inferometer_cli.terminal import printable
 
 _SILENT_SECONDS = 120
 """An operator renews its Lease every few seconds."""

@@ -18,7 +18,8 @@ from inferometer_api.status.run_status import Condition, RunStatus
 from inferometer_api.timestamps import parse_time
 from inferometer_cli.cluster.runs import SeenRun
 from inferometer_cli.exits import ExitCode
-from inferometer_cli.text_table import STYLES, printable
+from inferometer_cli.terminal import printable
+from inferometer_cli.text_table import STYLES
 from inferometer_results.headline import Headline
 
 REFUSED_REASONS: frozenset[ReasonName] = frozenset(

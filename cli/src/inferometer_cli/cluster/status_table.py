@@ -28,7 +28,7 @@ from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_name
 from inferometer_cli.server_time_table import print_server_time
 from inferometer_cli.terminal import flushed_output, output_console, print_message
-from inferometer_cli.text_table import Row, latency_headings, print_rows, print_sentences, printable
+from inferometer_cli.text_table import Row, latency_headings, print_rows, print_sentences
 from inferometer_results.quantity import DASH, Unit, significant, time_unit
 
 
@@ -51,9 +51,9 @@ def show_run(cluster: Cluster, run: SeenRun) -> None:
         )
     if result is not None and result.stored is not None:
         page = result_page(result.stored.id)
-        print_message(f"page    {program_name()} web {page}, then {printable(result.stored.url)}")
+        print_message(f"page    {program_name()} web {page}, then {result.stored.url}")
     if result is not None and result.exported is not None:
-        print_message(f"\nexport  {printable(result.exported.uri)}")
+        print_message(f"\nexport  {result.exported.uri}")
 
 
 def _print(lines: Iterable[str], console: Console) -> None:
@@ -121,8 +121,7 @@ def _server_times(summaries: Sequence[ScenarioSummary]) -> Iterator[tuple[str, d
 
 
 def _name(summary: ScenarioSummary) -> str:
-    name = f"{summary.name}, {summary.step}" if summary.step else summary.name
-    return printable(name)
+    return f"{summary.name}, {summary.step}" if summary.step else summary.name
 
 
 def _latencies(summary: ScenarioSummary) -> list[int | None]:
@@ -149,7 +148,7 @@ def _reasons(summaries: Sequence[ScenarioSummary]) -> Iterator[Text]:
     for reason in reasons:
         yield _finding("INVALID", "red", reason.scenarios, reason.message)
     if reasons and reasons[0].rule:
-        yield Text(printable(f"What to do: {explain_command(reasons[0].rule)}"))
+        yield Text(f"What to do: {explain_command(reasons[0].rule)}")
 
 
 def _cautions(summaries: Sequence[ScenarioSummary]) -> Iterator[Text]:
@@ -163,5 +162,5 @@ def _cautions(summaries: Sequence[ScenarioSummary]) -> Iterator[Text]:
 
 
 def _finding(word: str, style: str, names: Iterable[str], message: str) -> Text:
-    where = printable(", ".join(names))
-    return Text.assemble((word, style), f" {where}: {printable(message)}")
+    where = ", ".join(names)
+    return Text.assemble((word, style), f" {where}: {message}")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from inferometer_cli.text_table import printable
+from inferometer_cli.terminal import printable
 
 State = Literal["ok", "warning", "blocked", "unknown"]
 

@@ -32,7 +32,6 @@ def compare(  # noqa: PLR0913 - one argument for each option
     """
     from inferometer_api.results.reading import read_result
     from inferometer_cli import comparison_table
-    from inferometer_cli.text_table import printable
     from inferometer_results.compare.comparison import ComparedSide
     from inferometer_results.compare.comparison import compare as compared
     from inferometer_results.store.comparability import differing_conditions
@@ -53,11 +52,10 @@ def compare(  # noqa: PLR0913 - one argument for each option
     names = (pair.before.scenario for pair in comparison.pairs)
     for condition, (one, other) in differing_conditions(first, second, names).items():
         words = f"{one or 'unknown'} in A, {other or 'unknown'} in B"
-        print_message(f"different {condition}: {printable(words)}")
+        print_message(f"different {condition}: {words}")
     for side in sides:
         if side.retraction is not None:
-            reason = printable(side.retraction)
-            print_message(f"{side.name} is retracted, and not judged: {reason}")
+            print_message(f"{side.name} is retracted, and not judged: {side.retraction}")
     with flushed_output():
         comparison_table.print_comparison(
             (before, first), (after, second), comparison, output_console()

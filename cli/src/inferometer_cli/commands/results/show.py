@@ -37,7 +37,6 @@ def show(  # noqa: PLR0913 - one argument for each option
     from inferometer_api.results.reading import read_result
     from inferometer_cli.result_file import save_report
     from inferometer_cli.result_table import print_table
-    from inferometer_cli.text_table import printable
 
     options = ClusterOptions(None, context, kubeconfig)
     with opened_source(database, options, in_cluster=cluster) as source:
@@ -47,9 +46,9 @@ def show(  # noqa: PLR0913 - one argument for each option
         return
     read = read_result(content, source=f"Result {id_}")
     if read.notice:
-        print_message(printable(read.notice))
+        print_message(read.notice)
     if retracted is not None:
-        print_message(f"This result is retracted: {printable(retracted)}")
+        print_message(f"This result is retracted: {retracted}")
     with flushed_output():
         print_table(read.document, output_console())
     if report is not None:
