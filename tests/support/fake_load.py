@@ -38,7 +38,9 @@ Stage = Literal[
 ]
 
 
-_PORTS = itertools.count(20_000 + os.getpid() % 10_000)
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+# Each worker of one pytest has 1,000 ports of its own: a look at one takes it from all addresses.
+_PORTS = itertools.count(20_000 + 1_000 * (_WORKER % 10) + os.getppid() % 1_000)
 
 
 def free_port() -> int:
