@@ -13,6 +13,8 @@ import pytest
 
 from inferometer_cli.commands.results import transfer as transfer_command
 from inferometer_results.store import transfer
+from inferometer_results.store.index_rows import Origin
+from inferometer_results.store.store import Store
 from support.command import Command
 from support.stored_results import KEPT, a_document
 
@@ -176,6 +178,19 @@ def test_a_retracted_result_is_not_pushed(
     )
     assert inferometer("results", "retract", id_, "--undo").code == 0
     assert str(tmp_path / "none") in inferometer(*push).stderr
+
+
+def test_a_retracted_result_of_a_cluster_is_not_pushed(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """An archive brought it, with its origin."""
+    origin = Origin("operator", "2026-01-31T12:00:00.000Z", "cluster", "bench", "namespace")
+    with Store(str(tmp_path / "kept" / "results.db")) as store:
+        id_ = store.add(a_document(), origin, source="x").id
+    assert inferometer("results", "retract", id_, "--reason", "a backup ran.").code == 0
+    refused = inferometer("results", "push", id_, "--to", "bench")
+    assert refused.code == 2
+    assert f"Result {id_[:12]} is retracted: a backup ran." in refused.stderr
 
 
 def test_a_file_is_pushed_without_a_database(

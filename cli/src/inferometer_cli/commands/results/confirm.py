@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from inferometer_api.results.result import ResultDocument
     from inferometer_results.compare.comparison import Compared, Comparison
     from inferometer_results.compare.figures import Measured
-    from inferometer_results.history.series import SeriesName
     from inferometer_results.history.trend import Change, Trend
 
 _FIGURE_NAMES = {
@@ -64,10 +63,6 @@ class _Wanted:
     figure: str
     scenario: str | None
     step: str | None
-
-    def includes(self, name: "SeriesName") -> bool:
-        """Return whether a series is of the scenario and the step."""
-        return is_of(name, self.scenario, self.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +186,7 @@ def _candidate(source: ResultSource, id_: str, wanted: _Wanted) -> _Candidate:
         _Candidate(trend, change)
         for trend in find_trends(source, where, wanted.figure, MOST_RESULTS)
         for change in trend.changes
-        if change.after.result_id == id_ and wanted.includes(trend.series.name)
+        if change.after.result_id == id_ and is_of(trend.series.name, wanted.scenario, wanted.step)
     ]
     if not found:
         raise RefusedError(

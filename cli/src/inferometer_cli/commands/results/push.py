@@ -48,9 +48,12 @@ def push(
     from inferometer_cli.cluster.api import connect
     from inferometer_cli.cluster.results_service import ResultsService
 
-    content = _content(result)
+    path = Path(result) / RESULT_NAME if Path(result).is_dir() else Path(result)
+    is_kept = "/" not in result and not path.is_file()
+    content = _kept_content(result) if is_kept else _file_content(path)
     run_id = read_result(content, source=result).document.run_id
-    _refuse_retracted(content, run_id)
+    if not is_kept:
+        _refuse_retracted_file(content, run_id)
     service = ResultsService(connect(ClusterOptions(to, context, kubeconfig)))
     service.check()
     kept = service.push(to, json.loads(content))
@@ -60,22 +63,22 @@ def push(
     print_message(f"{program_name()} web {kept['page']} opens it.")
 
 
-def _content(result: str) -> bytes:
-    path = Path(result) / RESULT_NAME if Path(result).is_dir() else Path(result)
-    if "/" not in result and not path.is_file():
-        with opened(None) as store:
-            return store.read(store.resolve(result)).content
+def _kept_content(id_: str) -> bytes:
+    with opened(None) as store:
+        whole = store.resolve(id_)
+        _refuse_retracted(whole, store.retraction(whole))
+        return store.read(whole).content
+
+
+def _file_content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise RefusedError(f"Cannot read {path}: {error.strerror}.") from error
 
 
-def _refuse_retracted(content: bytes, run_id: str) -> None:
-    """Refuse a result that this machine's database has as retracted.
-
-    The document does not have the retraction, so the cluster would count its figures.
-    """
+def _refuse_retracted_file(content: bytes, run_id: str) -> None:
+    """Refuse a file whose result this machine's database has as retracted."""
     from inferometer_results.store.database import default_address
     from inferometer_results.store.documents import document_id
     from inferometer_results.store.index_rows import Origin
@@ -90,7 +93,12 @@ def _refuse_retracted(content: bytes, run_id: str) -> None:
     except FailedError as error:
         print_message(f"Whether the result is retracted here is unknown. {error}")
         return
+    _refuse_retracted(id_, reason)
+
+
+def _refuse_retracted(id_: str, reason: str | None) -> None:
     if reason is not None:
+        # The document does not have the retraction, so the cluster would count its figures.
         short = short_id(id_)
         raise RefusedError(
             f"Result {short} is retracted: {reason.removesuffix('.')}. If its figures are right, "
