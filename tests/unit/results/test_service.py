@@ -129,7 +129,7 @@ def test_figures_come_in_the_formats_of_reports(stored: _Stored, format_: str) -
 def test_tables_come_as_csv(stored: _Stored) -> None:
     """A row for each measurement, and for each compared figure."""
     listed = stored.client.get("/api/v1/results", params={"format": "csv", "limit": 1}).text
-    assert listed.splitlines()[0].startswith("id,retracted,cluster_uid")
+    assert listed.splitlines()[0].startswith("id,cluster_uid")
     assert len(listed.splitlines()) > 1
     parameters = {"id": stored.ids[:2], "format": "csv"}
     compared = stored.client.get("/api/v1/compare", params=parameters).text.splitlines()

@@ -181,10 +181,11 @@ reads every row, and a database passes over all columns before the one that it l
 is the key of the nodes that served the result. A column `best_FIGURE` is the figure by which the
 result is sorted: that of its best VALID scenario.
 """
-SHOWN = tuple(
-    each for each in RESULT.columns if each.name not in {"node_set", *map(best_column, FIGURES)}
-)
-"""The columns of a result that its readers see."""
+_ELSEWHERE = {"retracted", "words", "node_set", *map(best_column, FIGURES)}
+_shown = [each.name for each in RESULT.columns if each.name not in _ELSEWHERE]
+_shown.insert(_shown.index("verdict") + 1, "retracted")
+SHOWN = tuple(RESULT.c[name] for name in (*_shown, "words"))
+"""The columns of a result that its readers see, in the order in which they see them."""
 
 MEASUREMENT = Table(
     "measurement",

@@ -5,6 +5,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
+from inferometer_results.store.migrations.result_indexes import RESULT_INDEXES
+
 revision = "0012"
 down_revision = "0011"
 
@@ -21,22 +23,6 @@ _BEST = {
     **dict.fromkeys(("best_qps", "best_samples", "best_peak"), sa.Double),
     **dict.fromkeys(("best_p50", "best_p90", "best_p99", "best_p999"), sa.BigInteger),
     "best_energy": sa.BigInteger,
-}
-_LISTS = (
-    *("namespace", "namespace_uid", "name", "model_sha256", "runtime", "verdict", "model"),
-    *("node", "suite", "cluster_uid", "source", "outcome", "model_version", "engine"),
-    *("server", "device", "protocol", "cpu", "gpu", *_BEST),
-)
-_INDEXES: dict[str, list[str | sa.TextClause | sa.ColumnElement[Any]]] = {
-    "result_by_time": ["started_at", "number", "id", "retracted"],
-    "result_by_number": ["number", "retracted"],
-    "result_by_place": ["node", "model", "started_at", "retracted"],
-    "result_by_spec": ["spec_digest", "node", "started_at", "retracted"],
-    "result_by_cost": ["node_set", "best_samples", "started_at", "number", "retracted", "id"],
-    **{
-        f"result_by_{name}": [sa.text(f"{name} DESC"), "started_at", "number", "retracted"]
-        for name in _LISTS
-    },
 }
 
 
@@ -63,7 +49,7 @@ def upgrade() -> None:
     )
     op.execute(f"INSERT INTO result ({names}) SELECT {names} FROM result_before")  # noqa: S608 - our own names
     op.drop_table("result_before")
-    for name, wanted in _INDEXES.items():
+    for name, wanted in RESULT_INDEXES.items():
         op.create_index(name, "result", wanted)
 
 
