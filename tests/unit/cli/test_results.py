@@ -188,9 +188,12 @@ def test_a_retracted_result_of_a_cluster_is_not_pushed(
     with Store(str(tmp_path / "kept" / "results.db")) as store:
         id_ = store.add(a_document(), origin, source="x").id
     assert inferometer("results", "retract", id_, "--reason", "a backup ran.").code == 0
-    refused = inferometer("results", "push", id_, "--to", "bench")
-    assert refused.code == 2
-    assert f"Result {id_[:12]} is retracted: a backup ran." in refused.stderr
+    file = tmp_path / "a.json"
+    file.write_bytes(a_document())
+    for pushed in (id_, str(file)):
+        refused = inferometer("results", "push", pushed, "--to", "bench")
+        assert refused.code == 2
+        assert f"Result {id_[:12]} is retracted: a backup ran." in refused.stderr
 
 
 def test_a_file_is_pushed_without_a_database(

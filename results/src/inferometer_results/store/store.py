@@ -1,5 +1,6 @@
 """The store: keeps documents once, finds them, and takes what people say about them."""
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -180,6 +181,16 @@ class Store:
         """Return why a result is retracted, None if it is not."""
         found = self.select(select(RESULT.c.retracted).where(RESULT.c.id == id_))
         return next((row["retracted"] for row in found), None)
+
+    def retracted_copy(self, content: bytes, run_uid: str) -> tuple[str, str] | None:
+        """Return the ID of a kept and retracted copy of a document, of any origin, and why it is.
+
+        None if there is no such copy.
+        """
+        query = select(RESULT.c.id, RESULT.c.retracted).join(DOCUMENT)
+        query = query.where(RESULT.c.run_uid == storable(run_uid), RESULT.c.retracted.is_not(None))
+        query = query.where(DOCUMENT.c.sha256 == hashlib.sha256(content).hexdigest())
+        return next(((row["id"], row["retracted"]) for row in self.select(query.limit(1))), None)
 
     def documents(self) -> Iterator[StoredDocument | DamagedDocument]:
         """Yield every document in the order in which it was kept."""

@@ -1,6 +1,5 @@
 """`inferometer results push`: keeps a result in a cluster."""
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Annotated
@@ -80,20 +79,18 @@ def _file_content(path: Path) -> bytes:
 def _refuse_retracted_file(content: bytes, run_id: str) -> None:
     """Refuse a file whose result this machine's database has as retracted."""
     from inferometer_results.store.database import default_address
-    from inferometer_results.store.documents import document_id
-    from inferometer_results.store.index_rows import Origin
 
     address = default_address()
     if "://" not in address and not Path(address).exists():
         return
-    id_ = document_id(Origin("run", ""), run_id, hashlib.sha256(content).hexdigest())
     try:
         with opened(address) as store:
-            reason = store.retraction(id_)
+            copy = store.retracted_copy(content, run_id)
     except FailedError as error:
         print_message(f"Whether the result is retracted here is unknown. {error}")
         return
-    _refuse_retracted(id_, reason)
+    if copy is not None:
+        _refuse_retracted(*copy)
 
 
 def _refuse_retracted(id_: str, reason: str | None) -> None:
