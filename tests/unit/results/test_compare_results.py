@@ -309,7 +309,7 @@ def test_an_invalid_result_exits_with_3(inferometer: Command, tmp_path: Path) ->
     path = write_result(tmp_path, "invalid", a_result())
     completed = inferometer("compare", path, path, "--fail-if-slower", "5%")
     assert completed.code == ExitCode.INVALID
-    assert "not shown: traffic is INVALID in B." in completed.stderr
+    assert "not shown: traffic is INVALID in A and B." in completed.stderr
     assert "\nINVALID: It is not shown whether B is more than 5 % worse" in completed.stdout
 
 

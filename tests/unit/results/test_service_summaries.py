@@ -405,7 +405,7 @@ def test_several_runs_are_compared_with_the_first(explorer: _Explorer) -> None:
     assert _together(itself.text)[0] == (own // 2, own_queries // 2)
     other = explorer.page("/compare", id=explorer.ids[:3])
     assert "onnxruntime 1.32.0" in other.text
-    assert "C is not judged: it is INVALID in C." in other.text
+    assert "C is not judged: it is INVALID in A and C." in other.text
     assert "windows together" not in other.text
     found = explorer.json("/comparisons", id=explorer.ids[:3])
     assert [each["b"]["id"] for each in found] == explorer.ids[1:3]

@@ -272,11 +272,12 @@ def _basis(found: Iterable[Measured]) -> Bases:
 
 
 def _pair(before: Measured, after: Measured, found: _Variants) -> Pair:
-    caveats = [
-        f"is INVALID in {name}."
+    invalid = [
+        name
         for name, side in zip(found.names, (before, after), strict=True)
         if side.verdict == "INVALID"
     ]
+    caveats = [f"is INVALID in {' and '.join(invalid)}."] if invalid else []
     if before.is_profiled or after.is_profiled:
         caveats.append("is of a run with a profile, which is no baseline.")
     if before.scenario not in found.comparable:
