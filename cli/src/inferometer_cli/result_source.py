@@ -117,7 +117,9 @@ class _Cluster:
     def search(self, search: "Search") -> "Page":
         where = search.where
         if self.namespace is not None:
-            inside = f'namespace="{self.namespace}"'
+            from inferometer_results.store.condition import quoted
+
+            inside = f"namespace={quoted(self.namespace)}"
             where = f"({where}) and {inside}" if where.strip() else inside
         from dataclasses import replace
 
@@ -189,5 +191,5 @@ def opened_source(
         with text_arguments():
             yield _Cluster(ResultsService(connect(options)), options.namespace)
         return
-    with opened(database) as store:
+    with opened(database, must_exist=True) as store:
         yield _Local(store)

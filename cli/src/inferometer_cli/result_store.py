@@ -27,11 +27,9 @@ DatabaseOption = Annotated[
     typer.Option(
         "--database",
         metavar="FILE|URL",
-        envvar="INFEROMETER_DATABASE",
         help="SQLite file, or postgresql://USER@HOST/NAME. "
-        "[default: $XDG_DATA_HOME/inferometer/results.db]",
+        "[default: $INFEROMETER_DATABASE, or $XDG_DATA_HOME/inferometer/results.db]",
         show_default=False,
-        show_envvar=True,
     ),
 ]
 SaveOption = Annotated[
@@ -54,12 +52,20 @@ WhereOption = Annotated[
 
 
 @contextmanager
-def opened(database: str | None) -> Iterator["Store"]:
-    """Open the store; its errors and those of a search end the command."""
+def opened(database: str | None, *, must_exist: bool = False) -> Iterator["Store"]:
+    """Open the store; its errors and those of a search end the command.
+
+    `must_exist`: refuse a file that a user names and that is not there, instead of making it.
+    """
     from inferometer_results.store.condition import SearchError
     from inferometer_results.store.database import StoreError, default_address
     from inferometer_results.store.store import Store
 
+    if must_exist and database and "://" not in database and not Path(database).exists():
+        raise RefusedError(
+            f"There is no database {database}. Check --database; `inferometer results import` "
+            "makes a new one."
+        )
     address = database or default_address()
     try:
         # An older database is indexed again when it is opened.

@@ -18,8 +18,6 @@ def check_annotation(action: str, text: str) -> None:
         case "tag" | "untag":
             if not text.strip() or len(text) > _LONGEST_TAG or not text.isprintable():
                 raise AnnotationError(f"A tag has 1 to {_LONGEST_TAG} printable characters.")
-            if action == "tag" and '"' in text:
-                raise AnnotationError("A tag has no quotation mark: no condition could name it.")
         case "retract" | "restore":
             if action == "retract" and not text.strip():
                 raise AnnotationError(

@@ -33,3 +33,11 @@ def test_a_deeply_nested_text_is_no_result(text: str) -> None:
     """The reader's stack is as bounded as its memory."""
     with pytest.raises(UnreadableResultError, match="is not JSON"):
         read_result(text, source="The result")
+
+
+def test_a_text_with_half_a_character_is_damaged() -> None:
+    """It has no place in the document, so the message says what is wrong with the whole."""
+    text = json.dumps(_WHOLE | {"labels": {"a": "HALF"}}).replace("HALF", "\\ud800")
+    words = r"The result is damaged: Invalid JSON.* Restore it from a copy, or measure again\."
+    with pytest.raises(UnreadableResultError, match=words):
+        read_result(text, source="The result")

@@ -217,15 +217,45 @@ def test_the_path_of_a_database_is_taken_as_it_is(
     inferometer: Command, tmp_path: Path, name: str
 ) -> None:
     """No sign in it has the meaning that it has in an address."""
-    assert inferometer("results", "list", "--database", str(tmp_path / "x" / name)).code == 0
+    database = str(tmp_path / "x" / name)
+    assert inferometer("results", "import", CLUSTER, "--database", database).code == 0
     assert [each.name for each in (tmp_path / "x").glob("s*")] == [name]
 
 
-def test_a_tag_that_no_condition_could_name_is_refused(inferometer: Command, id_: str) -> None:
-    """Conditions have no sign for a quotation mark."""
-    refused = inferometer("results", "tag", id_, 'a"b')
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["list"],
+        ["export", "--all"],
+        ["tag", "a", "b"],
+        ["reindex"],
+        ["prune", "--keep-megabytes=1"],
+    ],
+)
+def test_a_database_that_a_user_names_must_be_there(
+    inferometer: Command, tmp_path: Path, command: list[str]
+) -> None:
+    """A wrong path is no empty database: an export of it would seem to be a backup."""
+    missing = tmp_path / "missing.db"
+    refused = inferometer("results", *command, "--database", str(missing))
     assert refused.code == 2
-    assert "A tag has no quotation mark" in refused.stderr
+    assert f"There is no database {missing}. Check --database" in refused.stderr
+    assert not missing.exists()
+
+
+def test_an_export_of_nothing_says_so(inferometer: Command, tmp_path: Path) -> None:
+    """An empty file is no backup that anybody wants."""
+    empty = inferometer("results", "export", "--all", "--output", str(tmp_path / "all.jsonl"))
+    assert "Nothing is exported: there are no results." in empty.stderr
+
+
+def test_a_condition_names_a_text_with_quotation_marks(inferometer: Command, id_: str) -> None:
+    """They are doubled within those around the text."""
+    assert inferometer("results", "tag", id_, 'a"b"').code == 0
+    assert id_[:12] in inferometer("results", "list", "--where", 'tag="a""b"""').stdout
+    assert "No results" in inferometer("results", "list", "--where", 'tag="a""b"').stderr
+    for open_ended in ('tag="a""', 'tag="a"b"'):
+        assert inferometer("results", "list", "--where", open_ended).code == 2
 
 
 def test_figures_are_exported_for_other_programs(

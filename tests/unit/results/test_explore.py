@@ -156,8 +156,12 @@ def test_the_first_entry_that_matches_is_the_price(
         ("[", "p.yaml is not YAML"),
         ("[" * 5000, "p.yaml is not a price list: it is nested too deeply"),
         ("2026-99-99", "p.yaml is not YAML"),
-        ("3", "p.yaml is not a price list: the file"),
+        ("3", "p.yaml is not a price list: the file is no mapping"),
         ("currency: EUR\nnodes: [{perHour: -1}]", r"nodes\[0\].perHour: input should be greater"),
+        (
+            "currency: EUR\nnodes: [{perHour: true}]",
+            r"nodes\[0\].perHour: input should be a number",
+        ),
         ("currency: EUR\nnodes: [{perHuor: 1}]", r"nodes\[0\]"),
         ("{currency: EUR, nodes: [{perHour: 1}]}", r"nodes\[0\]: say which nodes it is for; node"),
         ("{currency: EUR, nodes: [{perHour: 1, labels: {}}]}", r"nodes\[0\]: say which nodes"),

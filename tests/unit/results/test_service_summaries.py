@@ -167,6 +167,14 @@ def test_a_facet_narrows_all_alternatives(where: str, narrowed: str) -> None:
     assert read_condition(narrowed)
 
 
+def test_a_facet_narrows_to_a_value_with_quotation_marks() -> None:
+    """Its condition can be read again."""
+    link = list_query(Search(""), (), None).narrowed_url("model", 'a"b')
+    assert link is not None
+    assert parse_qs(urlsplit(link).query)["where"] == ['model="a""b"']
+    assert read_condition('model="a""b"')
+
+
 def test_columns_are_chosen_by_the_address(explorer: _Explorer) -> None:
     """They stay in the links of the list; the cost has the currency of the prices."""
     usual = explorer.page("/")

@@ -403,8 +403,24 @@ def test_a_document_of_a_newer_minor_version_is_kept_whole_with_a_notice(address
     with Store(address) as store:
         kept = store.add(content, ORIGIN, source="x")
         (row,) = store.find(Search())
-        assert "1.99" in row["notice"]
+        assert row["notice"].startswith(f"Result {kept.id} has schema version 1.99")
         assert store.read(kept.id).content == content
+        before = answers(store)
+        _reindex(store)
+        assert answers(store) == before
+
+
+def test_damage_whose_message_is_no_text_is_a_sentence(tmp_path: Path) -> None:
+    """SQLite quotes the damaged name of a table, which the driver cannot decode."""
+    address = tmp_path / "damaged.db"
+    Store(str(address)).__exit__()
+    with sqlite3.connect(address) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        damage = "SET name = CAST(x'ff' AS TEXT), sql = 'CREATE TABLE x(' WHERE name = 'label'"
+        connection.execute(f"UPDATE sqlite_master {damage}")
+    connection.close()
+    with pytest.raises(StoreError, match=r"malformed.* Give another file, or restore this one"):
+        Store(str(address))
 
 
 @given(any_results())

@@ -86,7 +86,8 @@ def _why_unreadable(source: str, text: str | bytes | bytearray, error: Validatio
             f"{source} has schema version {version} with a value that this program does not know "
             f"at {where}; use Inferometer {writer}."
         )
+    place = f" at {where}" if where else f": {first['msg']}"
     return (
-        f"{source} is damaged at {where}. It was written by Inferometer {writer}. Use that "
-        "version, or measure again."
+        f"{source} is damaged{place}. It was written by Inferometer {writer}. Restore it from a "
+        "copy, or measure again."
     )

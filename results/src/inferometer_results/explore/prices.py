@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Annotated, Any, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from inferometer_api.plan.cluster_objects import INSTANCE_TYPE_LABEL
@@ -15,11 +15,22 @@ from inferometer_results.quantity import DASH, significant
 from inferometer_results.store.server_machine import node_labels, server_machine
 
 _SECONDS = 3600.0
+_EXPECTED = (
+    "It has a currency and nodes, each with perHour and one of node, instanceType, labels, cpu and "
+    "gpu."
+)
 _MILLION = 1e6
 
 _LITERAL = str.maketrans({"[": "[[]", "?": "[?]"})
 """Only `*` is a pattern."""
 _Text = Annotated[str, Field(min_length=1, max_length=253)]
+
+
+def _no_truth_value(value: object) -> object:
+    """Refuse true and false, which pydantic takes for 1 and 0."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("no_number", "Input should be a number")
+    return value
 
 
 class PriceListError(ValueError):
@@ -42,7 +53,11 @@ class NodePrice(BaseModel):
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, frozen=True)
 
-    per_hour: Annotated[float, Field(alias="perHour", gt=0, lt=1e6, allow_inf_nan=False)]
+    per_hour: Annotated[
+        float,
+        BeforeValidator(_no_truth_value),
+        Field(alias="perHour", gt=0, lt=1e6, allow_inf_nan=False),
+    ]
     node: _Text | None = None
     instance_type: Annotated[_Text | None, Field(alias="instanceType")] = None
     labels: dict[str, str] = Field(default_factory=dict)
@@ -118,14 +133,17 @@ def read_prices(text: str, source: str) -> PriceList:
     try:
         return PriceList.model_validate(content)
     except ValidationError as error:
+        if not isinstance(content, Mapping):
+            raise PriceListError(
+                f"{source} is not a price list: the file is no mapping. {_EXPECTED}"
+            ) from error
         first = error.errors()[0]
         place = "".join(
             f"[{each}]" if isinstance(each, int) else f".{each}" for each in first["loc"]
         )
         raise PriceListError(
             f"{source} is not a price list: {place.lstrip('.') or 'the file'}: "
-            f"{first['msg'][:1].lower()}{first['msg'][1:]}. It has a currency and nodes, each with "
-            "perHour and one of node, instanceType, labels, cpu and gpu."
+            f"{first['msg'][:1].lower()}{first['msg'][1:]}. {_EXPECTED}"
         ) from error
 
 

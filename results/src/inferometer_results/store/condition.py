@@ -32,7 +32,7 @@ _MOST_CHARACTERS = 4096
 _MOST_NESTING = 32
 _LARGEST = 2.0**63
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<operator><=|>=|!=|[=<>~])|(?P<bracket>[()])|"(?P<quoted>[^"]*)"|"""
+    r"""\s*(?:(?P<operator><=|>=|!=|[=<>~])|(?P<bracket>[()])|"(?P<quoted>(?:[^"]|"")*+)"|"""
     r"""(?P<word>[^\s()=<>!~"]+))"""
 )
 _QUANTITY = re.compile(
@@ -203,6 +203,12 @@ def find_field(name: str, costs: Costs | None = None) -> Field:
     )
 
 
+def quoted(text: str) -> str:
+    """Return a text as a value of a condition: in quotation marks, those within it doubled."""
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
+
+
 def find_order(name: str, costs: Costs | None = None) -> ColumnElement[Any]:
     """Return the value of results by which a field sorts them. Raises SearchError."""
     is_label = name == "tag" or name.startswith("label.")
@@ -328,7 +334,7 @@ def _tokens(text: str) -> list[tuple[bool, str]]:
             raise SearchError(f"Cannot read the condition from {text[at : at + 20].strip()!r} on.")
         quoted = match["quoted"]
         word = match["operator"] or match["bracket"] or match["word"] or ""
-        found.append((False, word) if quoted is None else (True, quoted))
+        found.append((False, word) if quoted is None else (True, quoted.replace('""', '"')))
         at = match.end()
     return found
 

@@ -120,6 +120,9 @@ def describing(address: str) -> Iterator[None]:
         raise DatabaseFailedError(address, reason) from error
     except SQLAlchemyError as error:
         raise DatabaseFailedError(address, str(error).rstrip(".")) from error
+    except UnicodeDecodeError as error:
+        # The driver cannot even read the message of SQLite about a damaged file.
+        raise DatabaseFailedError(address, "it is malformed, and has text that is none") from error
 
 
 def _url(address: str) -> URL:

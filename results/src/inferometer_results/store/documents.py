@@ -50,6 +50,11 @@ def document_id(origin: Origin, run_uid: str, sha256: str) -> str:
     return hashlib.sha256(f"{place}\0{run_uid}\0{sha256}".encode()).hexdigest()[:32]
 
 
+def source_name(id_: str) -> str:
+    """Return what a kept document is called in messages."""
+    return f"Result {id_}"
+
+
 def insert_document(connection: Connection, row: dict[str, Any]) -> int | None:
     """Insert a document; return its number, None if it is there already."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
@@ -213,7 +218,7 @@ def stored_or_damaged(row: Any) -> StoredDocument | DamagedDocument:
 def rows_of_document(row: Any, journal: Sequence[JournalRow]) -> IndexRows:
     """Return the rows of the index for the document in a row."""
     stored = stored_document(row)
-    read = read_result(stored.content, source=f"Result {row.id}")
+    read = read_result(stored.content, source=source_name(row.id))
     return index_rows(row.id, row.number, read, stored.origin, journal)
 
 

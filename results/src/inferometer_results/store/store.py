@@ -41,6 +41,7 @@ from inferometer_results.store.documents import (
     readable_rows,
     repair_document,
     rows_of_document,
+    source_name,
     stored_document,
     stored_or_damaged,
 )
@@ -138,6 +139,8 @@ class Store:
         columns = content_columns(content)
         run_uid = read.document.run_id
         id_ = document_id(origin, run_uid, columns["sha256"])
+        if read.notice:
+            read = read_result(content, source=source_name(id_))
         row = {
             "id": id_,
             "kind": RESULT_KIND,

@@ -49,7 +49,7 @@ def reindex(*, database: DatabaseOption = None) -> None:
     """Make the index anew from the documents and from what people added."""
     done = 0
     faults: list[str] = []
-    with opened(database) as store, IndexProgress() as progress:
+    with opened(database, must_exist=True) as store, IndexProgress() as progress:
         for done in store.reindex(faults.append, progress):  # noqa: B007 - the last one counts
             pass
     for fault in faults:

@@ -71,7 +71,7 @@ def prune(
     if older_than_days is not None:
         oldest = format_time(datetime.now(tz=UTC) - timedelta(days=older_than_days))
     most_bytes = None if keep_megabytes is None else keep_megabytes * 10**6
-    with opened(database) as store:
+    with opened(database, must_exist=True) as store:
         chosen = dispensable(store, oldest, most_bytes)
         deleted = len(chosen) if dry_run else store.delete(chosen)
     print_message(f"{deleted} results {'would be ' if dry_run else ''}deleted.")

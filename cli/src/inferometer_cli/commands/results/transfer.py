@@ -82,7 +82,7 @@ def export(  # noqa: PLR0913 - one argument for each option
 def _export_archive(lines: Iterator[str], output: Path | None) -> None:
     from inferometer_results.store.transfer import damage_of
 
-    faults = 0
+    faults = written = 0
     with _written(output) as file:
         for line in lines:
             if fault := damage_of(line):
@@ -90,6 +90,9 @@ def _export_archive(lines: Iterator[str], output: Path | None) -> None:
                 print_message(fault)
             else:
                 _write(file, f"{line}\n")
+                written += 1
+    if not written:
+        print_message("Nothing is exported: there are no results.")
     if faults:
         print_message(f"{faults} damaged documents left out. The others are exported.")
         raise typer.Exit(1)

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from inferometer_results.report.page import page_script, page_style, template_environment
+from inferometer_results.store.condition import quoted
 from inferometer_results.store.scenario_rows import short_id
 from inferometer_results.suites.page import suite_style
 
@@ -29,6 +30,7 @@ def render_page(template: str, status: int = 200, **content: Any) -> Response:
             style_url=f"/assets/{_name('explorer.css', assets)}",
             script_urls=[f"/assets/{_name(each, assets)}" for each in ("hover.js", _HTMX)],
             short_id=short_id,
+            quoted=quoted,
             **content,
         )
     )

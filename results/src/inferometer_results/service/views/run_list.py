@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from inferometer_results.explore.model import row_cost
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.quantity import DASH, duration, energy, significant
-from inferometer_results.store.condition import COST
+from inferometer_results.store.condition import COST, quoted
 from inferometer_results.store.query import Search
 from inferometer_results.store.scenario_rows import short_id, stack, started, tags
 from inferometer_results.store.store import Page
@@ -167,9 +167,9 @@ class ListQuery:
 
     def narrowed_url(self, field: str, value: str) -> str | None:
         """Return the address of the list with one more condition; None if it cannot be written."""
-        if '"' in value or "\0" in value:
+        if "\0" in value:
             return None
-        condition = f'{field}="{value}"'
+        condition = f"{field}={quoted(value)}"
         where = self.search.where.strip()
         if where:
             # Brackets and quotes may touch the word; a value may have it, too, which does no harm.
