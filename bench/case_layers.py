@@ -59,7 +59,7 @@ BOUNDED = (
 
 def _profiled(model: str) -> dict[str, Any]:
     with TemporaryDirectory(prefix="inferometer-bench-") as folder:
-        words = ("profile", f"zoo://{model}", "--seconds", "2", "--iterations", "50")
+        words = ("profile", f"zoo://{model}", "--seconds", "2", "--iterations", "150")
         # A busy machine makes the load INVALID, and the profile is there all the same.
         inferometer(*words, "--output", folder, "--json", accepted=(0, 3))
         content = (Path(folder) / "result.json").read_bytes()
@@ -142,7 +142,7 @@ LAYERS_SUM = Case(
 30 models of the zoo under `inferometer profile`: batch 1, one thread, ONNX Runtime. The times of
 the layers, without the profiler's own time within each, are summed and divided by the time of an
 inference without the profiler, which takes turns with the profiled ones; a model counts with the
-medians over 50 inferences. The sum is also divided by the profiled inference's own time: what is
+medians over 150 inferences. The sum is also divided by the profiled inference's own time: what is
 left there is the profiler, which writes between the layers.""",
     commands=(".venv/bin/python bench/run.py --case layers-sum",),
     sides=(Side(_OURS),),

@@ -14,8 +14,8 @@ from bench.figures import Bound
 from bench.processes import BenchError, Child, started, wait_for_http
 from bench.results_data import SUITE, spec_digest
 
-from inferometer_results.store.condition import SORTING
 from inferometer_results.store.query import Search
+from inferometer_results.store.search_fields import SORTING
 from inferometer_results.store.store import Store
 from support.fake_load import free_port
 

@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Message
 
 from inferometer_api.results.service_paths import EXPLORER
 from inferometer_results.service import app as service_app
-from inferometer_results.store.condition import FIELDS
 from inferometer_results.store.index_rows import JournalRow, Origin
+from inferometer_results.store.search_fields import FIELDS
 from inferometer_results.store.store import Store
 from support.cluster_service import NOW, ScriptedAuthority, cluster_app
 from support.postgresql import postgresql

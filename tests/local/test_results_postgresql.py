@@ -15,10 +15,10 @@ from inferometer_results.explore.prices import read_prices
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store import database
-from inferometer_results.store.condition import SORTING, SearchError
 from inferometer_results.store.database import NoSuchResultError, StoreError
 from inferometer_results.store.index_rows import JournalRow, Origin
 from inferometer_results.store.query import Search
+from inferometer_results.store.search_fields import SORTING, SearchError
 from inferometer_results.store.store import Store
 from inferometer_results.store.summaries import facets
 from inferometer_results.store.tables import METADATA

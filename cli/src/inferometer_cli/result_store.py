@@ -57,8 +57,8 @@ def opened(database: str | None, *, must_exist: bool = False) -> Iterator["Store
 
     `must_exist`: refuse a file that a user names and that is not there, instead of making it.
     """
-    from inferometer_results.store.condition import SearchError
     from inferometer_results.store.database import StoreError, default_address
+    from inferometer_results.store.search_fields import SearchError
     from inferometer_results.store.store import Store
 
     if must_exist and database and "://" not in database and not Path(database).exists():

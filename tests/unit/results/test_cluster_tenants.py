@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from inferometer_api.results.service_paths import EXPLORER, suite_page
 from inferometer_results.service import app
-from inferometer_results.store.condition import FIELDS
 from inferometer_results.store.index_rows import JournalRow, Origin
 from inferometer_results.store.query import Search
+from inferometer_results.store.search_fields import FIELDS
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import keep_outcome
 from inferometer_results.store.summaries import conditions_of

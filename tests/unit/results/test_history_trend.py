@@ -15,9 +15,9 @@ from inferometer_api.results.result import ResultDocument
 from inferometer_cli.trend_table import print_trend
 from inferometer_results.annotation import AnnotationError, check_annotation
 from inferometer_results.history.trend import ChangeFinding, Trend, trend_fields, trends
-from inferometer_results.store.condition import SearchError
 from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE, JournalRow
 from inferometer_results.store.query import Search
+from inferometer_results.store.search_fields import SearchError
 from inferometer_results.store.store import Store
 from support.history_results import SCENARIO, a_history_document, a_step_up, add_all
 from support.stored_results import ORIGIN

@@ -19,8 +19,8 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.api import schema
 from inferometer_results.service.app import create_app
-from inferometer_results.store.condition import FIELDS
 from inferometer_results.store.index_rows import JournalRow
+from inferometer_results.store.search_fields import FIELDS
 from inferometer_results.store.store import Store
 from support.html_page import HtmlPage
 from support.stored_results import CLUSTER, LOCAL, ORIGIN, a_document

@@ -15,10 +15,11 @@ from sqlalchemy import event
 from inferometer_results.explore.prices import read_prices
 from inferometer_results.store import find_ids
 from inferometer_results.store import store as store_module
-from inferometer_results.store.condition import FIELDS, SORTING, SearchError, read_condition
+from inferometer_results.store.condition import read_condition
 from inferometer_results.store.database import NoSuchResultError
 from inferometer_results.store.index_rows import JournalRow, best_figures
 from inferometer_results.store.query import Search
+from inferometer_results.store.search_fields import FIELDS, SORTING, SearchError
 from inferometer_results.store.store import Store
 from inferometer_results.store.tables import FIGURES
 from support.stored_results import (

@@ -12,9 +12,9 @@ from typing import Any
 from inferometer_results.compare.interval import over_repeats
 from inferometer_results.explore.eligibility import why_not_counted
 from inferometer_results.profile import is_profiled
-from inferometer_results.store.condition import FIELDS, Kind, SearchError
 from inferometer_results.store.index_rows import USER
 from inferometer_results.store.scenario_rows import tags
+from inferometer_results.store.search_fields import FIELDS, Kind, SearchError
 
 FIGURES = ("p50", "p90", "p99", "p99.9", "qps", "samples", "peak", "energy")
 """The figures that have a history, by their names in a search."""

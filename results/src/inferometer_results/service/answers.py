@@ -11,10 +11,10 @@ from inferometer_results.compare.comparison import ComparedSide
 from inferometer_results.explore.model import row_cost
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.service.views.comparison import ComparedResults, compare_results
-from inferometer_results.store.condition import SearchError
 from inferometer_results.store.database import NoSuchResultError
 from inferometer_results.store.documents import StoredDocument
 from inferometer_results.store.query import Search
+from inferometer_results.store.search_fields import SearchError
 from inferometer_results.store.store import Store
 from inferometer_results.store.transfer import as_csv
 

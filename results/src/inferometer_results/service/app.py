@@ -25,9 +25,9 @@ from inferometer_results.service.pages.nodes import node_routes
 from inferometer_results.service.pages.rendering import message_page
 from inferometer_results.service.pages.runs import page_routes
 from inferometer_results.service.pages.suites import suite_routes
-from inferometer_results.store.condition import SearchError
 from inferometer_results.store.database import DatabaseFailedError, NoSuchResultError, StoreError
 from inferometer_results.store.query import Search
+from inferometer_results.store.search_fields import SearchError
 from inferometer_results.store.store import Store
 
 _STATUS: dict[type[Exception], int] = {

@@ -23,11 +23,11 @@ from sqlalchemy import (
     true,
 )
 
-from inferometer_results.store.condition import COST, find_order
 from inferometer_results.store.costs import Price, read_costs
 from inferometer_results.store.database import NoSuchResultError
 from inferometer_results.store.documents import RESULT_KIND
 from inferometer_results.store.query import Conditions, Place, Search
+from inferometer_results.store.search_fields import COST, find_order
 from inferometer_results.store.tables import DOCUMENT, MEASUREMENT, RESULT
 
 _FEW = 2000

@@ -22,8 +22,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import visitors
 
-from inferometer_results.store.condition import SearchError, find_order, read_condition
+from inferometer_results.store.condition import read_condition
 from inferometer_results.store.costs import Costs
+from inferometer_results.store.search_fields import SearchError, find_order
 from inferometer_results.store.tables import MEASUREMENT, RESULT
 
 _MOST_WORDS = 10

@@ -11,7 +11,6 @@ from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select
 from sqlalchemy.exc import DataError
 
 from inferometer_api.results.reading import read_result
-from inferometer_results.store.condition import SearchError
 from inferometer_results.store.costs import Price
 from inferometer_results.store.database import (
     DatabaseFailedError,
@@ -65,6 +64,7 @@ from inferometer_results.store.index_tables import (
 )
 from inferometer_results.store.layer_timings import insert_measured
 from inferometer_results.store.query import Search
+from inferometer_results.store.search_fields import SearchError
 from inferometer_results.store.tables import (
     DOCUMENT,
     INDEX_TABLES,

@@ -90,7 +90,7 @@ def list_results(  # noqa: PLR0913 - one argument for each option
 
 def fields() -> None:
     """List the fields that --where and --sort can name."""
-    from inferometer_results.store.condition import FIELDS
+    from inferometer_results.store.search_fields import FIELDS
 
     named = {name: field.help for name, field in FIELDS.items()}
     named |= {"tag": "tag=NAME, a tag of a person", "label.NAME": "label of the run"}

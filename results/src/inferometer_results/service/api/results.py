@@ -36,8 +36,8 @@ from inferometer_results.service.api import schema
 from inferometer_results.service.api.machines import machine_routes
 from inferometer_results.service.api.summaries import summary_routes
 from inferometer_results.service.views.comparison import as_json, figure_rows
-from inferometer_results.store.condition import COST, COST_HELP, FIELDS, SORTING
 from inferometer_results.store.scenario_rows import short_id
+from inferometer_results.store.search_fields import COST, COST_HELP, FIELDS, SORTING
 from inferometer_results.store.store import Store
 from inferometer_results.store.transfer import archive_part, figure_columns
 from inferometer_results.store.transfer import figure_rows as rows_of_results

@@ -40,9 +40,9 @@ from inferometer_results.service.views.comparison import (
 from inferometer_results.service.views.earlier import earlier_columns, earlier_results
 from inferometer_results.service.views.run_list import every_column, list_query, run_list
 from inferometer_results.service.views.summaries import trend_url
-from inferometer_results.store.condition import SearchError
 from inferometer_results.store.find_ids import MOST_COUNTED
 from inferometer_results.store.scenario_rows import tags
+from inferometer_results.store.search_fields import SearchError
 from inferometer_results.store.store import Page, Store
 from inferometer_results.store.summaries import facets
 

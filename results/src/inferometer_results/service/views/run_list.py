@@ -9,9 +9,10 @@ from urllib.parse import urlencode
 from inferometer_results.explore.model import row_cost
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.quantity import DASH, duration, energy, significant
-from inferometer_results.store.condition import COST, quoted
+from inferometer_results.store.condition import quoted
 from inferometer_results.store.query import Search
 from inferometer_results.store.scenario_rows import short_id, stack, started, tags
+from inferometer_results.store.search_fields import COST
 from inferometer_results.store.store import Page
 
 _MOST_ROWS = 6
