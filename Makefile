@@ -4,6 +4,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 UV := .venv/bin/uv
+SYNC := $(UV) sync --quiet --locked --inexact --compile-bytecode --no-build-isolation --extra cpu --group dev
 # Trust the certificates that this machine trusts: many sit behind a proxy of their own.
 export UV_SYSTEM_CERTS := true
 # Every process of the tests would otherwise compile all modules again.
@@ -26,7 +27,7 @@ help: ## Show this help
 	@touch $@
 
 .venv/.installed: pyproject.toml uv.lock | .venv/bin/uv
-	$(UV) sync --quiet --locked --inexact --compile-bytecode --no-build-isolation --extra cpu --group dev
+	$(SYNC)
 	@touch $@
 
 install: .venv/.installed ## Install Inferometer and all its tools into .venv
@@ -124,6 +125,7 @@ mutants: .venv/.installed ## Put small faults in, one at a time, and list those 
 
 bench: .venv/.installed ## Measure against peers and write docs/performance.md (about two and a half hours); CASE=NAME: one case
 	@$(if $(filter operator-scale,$(CASE)),$(CLUSTER) build gate,bench/install-tools $(if $(filter results-%,$(CASE)),--mlflow))
+	@$(SYNC) --extra openvino || echo "OpenVINO could not be installed: no case measures it."
 	$(BIN)/python bench/run.py $(addprefix --case ,$(CASE))
 
 bench-cluster: .venv/.installed ## Measure on a cluster of this machine and write docs/performance.md (fifteen minutes)
