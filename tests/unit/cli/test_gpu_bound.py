@@ -35,6 +35,8 @@ class RecordedGpu:
 
     def __init__(self) -> None:
         self.requests: list[TimingRequest] = []
+        self.slowness: list[float] = []
+        """By how much kernels are slower in each request; in later ones they are as recorded."""
 
     def time_layers(self, request: TimingRequest, _: Callable[[int, int], None]) -> LayerTimings:
         """Return the timings of a precision, of the layers that are wanted."""
@@ -42,10 +44,15 @@ class RecordedGpu:
         found = _recorded(request.precision)
         wanted = request.suite.bricks
         names = {each.name for each in request.variants}
+        slowness = self.slowness.pop(0) if self.slowness else 1.0
         return found.model_copy(
             update={
                 "graphs": [],
-                "kernels": [each for each in found.kernels if each.key in wanted],
+                "kernels": [
+                    each.model_copy(update={"nanoseconds": slowness * each.nanoseconds})
+                    for each in found.kernels
+                    if each.key in wanted
+                ],
                 "variants": {name: each for name, each in found.variants.items() if name in names},
             }
         )
@@ -92,6 +99,35 @@ def test_layers_are_timed_once_by_the_engines_of_a_gpu(
     assert third.suite.bricks
     assert {each.model.name for each in third.variants} == {"half.onnx"}
     assert capsys.readouterr().out.count("Coverage: 100.0 %") == 3
+
+
+@pytest.mark.parametrize(
+    ("slowness", "milliseconds", "is_wrong"),
+    [([100.0, 1.0], "0.460", False), ([3.0, 9.0], "1.379", True)],
+)
+def test_the_layers_of_a_wrong_bound_are_timed_once_more(
+    gpu: RecordedGpu,
+    model: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    slowness: list[float],
+    milliseconds: str,
+    is_wrong: bool,
+) -> None:
+    """The machine was slower meanwhile. The fastest timing of each layer counts, and is kept."""
+    gpu.slowness = slowness
+    for fill in (True, False):
+        database = str(tmp_path / "layers.db")
+        bound_command.bound(model, device="GPU", fill=fill, precision="TF32", database=database)
+        shown = capsys.readouterr()
+        assert ("Timing all layers once more" in shown.err) == fill
+        assert f"Sequential bound: {milliseconds} ms" in shown.out
+        assert ("Bound wrong" in shown.out) == is_wrong
+    first, second, third = gpu.requests
+    assert second.suite.bricks == first.suite.bricks
+    assert [len(each.variants) for each in (first, second, third)] == [3, 0, 3]
+    assert third.suite.bricks == {}
 
 
 def test_advice_on_a_gpu_compares_the_bounds_of_two_precisions(
