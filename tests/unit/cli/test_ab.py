@@ -242,7 +242,7 @@ def test_a_round_with_an_invalid_run_does_not_count(
     words[words.index("--output") + 1] += "-again"
     ended = inferometer(*words)
     assert ended.code == ExitCode.INVALID
-    assert "not shown: latency is INVALID in A." in ended.stderr
+    assert "not shown: latency is INVALID in A and B." in ended.stderr
     assert "latency  A INVALID, B INVALID, too few rounds are VALID in both" in ended.stdout
 
 
