@@ -54,7 +54,7 @@ def _in_folder(identity: Any, directory: Path) -> Iterator[ResultDocument]:
             text = path.read_text(encoding="utf-8")
             if _identity(json.loads(text)) == identity:
                 yield read_result(text, source=str(path)).document
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             # Another program's file, or one of a newer version: no earlier result.
             continue
 
