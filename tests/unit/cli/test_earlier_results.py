@@ -43,6 +43,8 @@ def test_results_next_to_a_new_one_name_its_spread(tmp_path: Path) -> None:
     """Two earlier ones and the new one; files of other programs are skipped."""
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "result.json").write_text("[]")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "result.json").write_text("[" * 50_000)
     for number, milliseconds in enumerate((20, 21)):
         save_result(a_single_run(milliseconds), tmp_path / f"run-{number}")
     named = with_run_to_run_spread(a_single_run(22), tmp_path / "run-2")

@@ -51,12 +51,11 @@ def _in_folder(identity: Any, directory: Path) -> Iterator[ResultDocument]:
     ]
     for path in sorted(found, key=_modified, reverse=True)[:_MOST_READ]:
         try:
-            text = path.read_text(encoding="utf-8")
-            if _identity(json.loads(text)) == identity:
-                yield read_result(text, source=str(path)).document
-        except (OSError, ValueError, RecursionError):
-            # Another program's file, or one of a newer version: no earlier result.
+            content = path.read_bytes()
+        except OSError:
             continue
+        if (earlier := _of_same_run(identity, content, str(path))) is not None:
+            yield earlier
 
 
 def _in_database(identity: Any, document: ResultDocument) -> Iterator[ResultDocument]:
@@ -68,11 +67,22 @@ def _in_database(identity: Any, document: ResultDocument) -> Iterator[ResultDocu
         with opened(None) as store:
             for row in store.find(Search(where, limit=_MOST_READ)):
                 stored = store.read(row["id"])
-                if _identity(json.loads(stored.content)) == identity:
-                    yield read_result(stored.content, source=row["id"]).document
+                if (earlier := _of_same_run(identity, stored.content, row["id"])) is not None:
+                    yield earlier
     except (FailedError, OSError, ValueError):
         # The command reports what is wrong with the database when it keeps the result.
         return
+
+
+def _of_same_run(identity: Any, content: bytes, source: str) -> ResultDocument | None:
+    """Return the result in a document; None if it is of another run, or no result."""
+    try:
+        if _identity(json.loads(content)) == identity:
+            return read_result(content, source=source).document
+    except (ValueError, RecursionError):
+        # Another program's file, one of a newer version, or one that is nested too deeply.
+        pass
+    return None
 
 
 def _identity(document: Any) -> Any:
