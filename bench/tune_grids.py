@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 import yaml
 
-# bench/ is a folder of scripts, not an installed package
+# bench/ is a folder of scripts, not an installed package; it shares modules with tests/
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from bench.history_record import read_rows
 from bench.processes import ROOT, BenchError, usable_cores
 
 from inferometer_analysis.tune.candidates import Candidate, candidates
@@ -56,7 +58,7 @@ MODELS = (
 def read_grids(path: Path = CSV) -> dict[str, dict[str, list[float]]]:
     """Return the rates of each model's settings in its trials; whole grids only."""
     found: dict[str, dict[str, list[float]]] = {}
-    for row in _rows(path):
+    for row in read_rows(path):
         rates = found.setdefault(row["model"], {}).setdefault(row["settings"], [])
         rates.append(float(row["qps"]))
     return {
@@ -82,17 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def _record(path: Path, ending: StopSignal) -> None:
     """Append the trials that the file lacks, if nothing disturbs them."""
     grid = candidates(len(usable_cores()), _ENGINES, [4, 8], delay_us=2000, most=48)
-    rows = _rows(path)
+    rows = read_rows(path)
     recorded = {(row["model"], row["settings"], int(row["trial"])) for row in rows}
     missing = [
         (model, settings, trial)

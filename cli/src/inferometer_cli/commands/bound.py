@@ -209,9 +209,10 @@ def measure_bound(store: "Store", file: Path, request: BoundRequest) -> BoundMea
     measured = time_layers(timing, ProgressPrinter())
     keep_here(store, measured, [graph])
     found = BoundMeasurement(graph, known, measured)
-    every = _missing_layers(graph, None, request, installed)
-    if not every.bricks or not bound_report("", request.precision, graph, known, measured).is_wrong:
+    is_wrong = bound_report("", request.precision, graph, known, measured).is_wrong
+    if not (request.fill and is_wrong):
         return found
+    every = _missing_layers(graph, None, request, installed)
     # The machine was slower while its layers were timed, for example.
     print_message("The bound lies above the latency. Timing all layers once more...")
     again = time_layers(replace(timing, suite=every, variants=()), ProgressPrinter())
@@ -222,19 +223,11 @@ def measure_bound(store: "Store", file: Path, request: BoundRequest) -> BoundMea
 
 def _fastest(old: "Iterable[KernelTiming]", new: "LayerTimings") -> "LayerTimings":
     """Return new timings, with each one that was faster before in place of the new one."""
-    before: dict[tuple[str, str, str], KernelTiming] = {}
-    for each in old:
-        key = (each.key, each.engine, each.precision)
-        before[key] = min(each, before.get(key, each), key=_nanoseconds)
-    kernels = [
-        min(each, before.get((each.key, each.engine, each.precision), each), key=_nanoseconds)
-        for each in new.kernels
-    ]
+    fastest: dict[tuple[str, str, str], KernelTiming] = {}
+    for each in sorted((*old, *new.kernels), key=lambda timing: timing.nanoseconds):
+        fastest.setdefault((each.key, each.engine, each.precision), each)
+    kernels = [fastest[each.key, each.engine, each.precision] for each in new.kernels]
     return new.model_copy(update={"kernels": kernels})
-
-
-def _nanoseconds(timing: "KernelTiming") -> float:
-    return timing.nanoseconds
 
 
 def _missing_layers(

@@ -208,9 +208,9 @@ def _tokens(text: str) -> list[tuple[bool, str]]:
         match = _TOKEN.match(text, at)
         if match is None:
             raise SearchError(f"Cannot read the condition from {text[at : at + 20].strip()!r} on.")
-        quoted = match["quoted"]
+        value = match["quoted"]
         word = match["operator"] or match["bracket"] or match["word"] or ""
-        found.append((False, word) if quoted is None else (True, quoted.replace('""', '"')))
+        found.append((False, word) if value is None else (True, value.replace('""', '"')))
         at = match.end()
     return found
 

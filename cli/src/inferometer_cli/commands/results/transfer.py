@@ -91,7 +91,7 @@ def _export_archive(lines: Iterator[str], output: Path | None) -> None:
             else:
                 _write(file, f"{line}\n")
                 written += 1
-    if not written:
+    if not written and not faults:
         print_message("Nothing is exported: there are no results.")
     if faults:
         print_message(f"{faults} damaged documents left out. The others are exported.")
