@@ -50,6 +50,17 @@ def load_result(name: str, options: ClusterOptions) -> ResultDocument:
     return _load_file(Path(name)) if is_file(name, options) else _load_run(name, options)
 
 
+def parse_result(text: bytes, *, source: str) -> ResultDocument:
+    """Return a result document; `source` names its bytes in messages. Raises `RefusedError`."""
+    try:
+        read = read_result(text, source=source)
+    except UnreadableResultError as error:
+        raise RefusedError(str(error)) from error
+    if read.notice:
+        print_message(read.notice)
+    return read.document
+
+
 def check_directory(directory: Path) -> None:
     """Check, before anything is measured, that a result can be saved in a directory.
 
@@ -119,7 +130,7 @@ def _load_file(path: Path) -> ResultDocument:
         text = path.read_bytes()
     except OSError as error:
         raise RefusedError(f"Cannot read {path}: {error.strerror}.") from error
-    return _parse(text, source=str(path))
+    return parse_result(text, source=str(path))
 
 
 def _load_run(name: str, options: ClusterOptions) -> ResultDocument:
@@ -134,18 +145,8 @@ def _load_run(name: str, options: ClusterOptions) -> ResultDocument:
             f"{name} is not a file: give the path of a result.json. {error}"
         ) from error
     run = read_run(cluster, name)
-    return _parse(download_result(cluster, run), source=f"The result of {run.namespace}/{run.name}")
-
-
-def _parse(text: bytes, *, source: str) -> ResultDocument:
-    """Return a result document; `source` names its bytes in messages."""
-    try:
-        read = read_result(text, source=source)
-    except UnreadableResultError as error:
-        raise RefusedError(str(error)) from error
-    if read.notice:
-        print_message(read.notice)
-    return read.document
+    source = f"The result of {run.namespace}/{run.name}"
+    return parse_result(download_result(cluster, run), source=source)
 
 
 def _existing(directory: Path) -> Path:

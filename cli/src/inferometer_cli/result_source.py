@@ -75,7 +75,8 @@ class _Local:
     def search(self, search: "Search") -> "Page":
         from inferometer_results.store.store import Page
 
-        return Page(self.store.find(search), self.store.count(search), is_exact=True)
+        rows = _without_place(self.store.find(search))
+        return Page(rows, self.store.count(search), is_exact=True)
 
     def resolve(self, prefix: str) -> str:
         return self.store.resolve(prefix)
@@ -89,7 +90,7 @@ class _Local:
     def every(self, where: str) -> list[dict[str, Any]]:
         from inferometer_results.store.query import Search
 
-        return self.store.find(Search(where, "started"))
+        return _without_place(self.store.find(Search(where, "started")))
 
     def archive(self) -> Iterator[str]:
         from inferometer_results.store.transfer import archive_lines
@@ -166,6 +167,11 @@ class _Cluster:
         for each in prefixes:
             self.service.delete(each)
         return len(prefixes)
+
+
+def _without_place(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return results without their number, which another store has for another result."""
+    return [{name: value for name, value in row.items() if name != "number"} for row in rows]
 
 
 def _check(action: str, text: str) -> None:

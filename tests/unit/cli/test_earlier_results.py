@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.results.result import Finding, ResultDocument, Verdict
-from inferometer_cli.local import measurement
+from inferometer_cli.local import earlier_results, measurement
 from inferometer_cli.local.earlier_results import with_run_to_run_spread
 from inferometer_cli.result_file import save_result
 from inferometer_cli.result_store import keep
@@ -77,6 +77,21 @@ def test_a_damaged_database_names_no_spread(tmp_path: Path) -> None:
     (tmp_path / "results.db").write_text("This is no database. " * 100)
     new = a_single_run(22)
     assert with_run_to_run_spread(new, tmp_path / "new") == new
+
+
+def test_an_earlier_result_that_cannot_be_used_costs_no_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever is wrong with it."""
+    save_result(a_single_run(20), tmp_path / "run-0")
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("no queries")
+
+    monkeypatch.setattr(earlier_results, "name_spread", fail)
+    new = a_single_run(22)
+    assert with_run_to_run_spread(new, tmp_path / "run-1") == new
+    assert "cannot be used: ZeroDivisionError: no queries" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("what", ["spec", "machine", "model"])

@@ -13,6 +13,7 @@ import pytest
 
 from inferometer_cli.commands.results import transfer as transfer_command
 from inferometer_results.store import transfer
+from inferometer_results.store.database import StoreError
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.store import Store
 from support.command import Command
@@ -109,6 +110,16 @@ def test_a_result_is_shown_as_it_was_measured(
     page = tmp_path / "page.html"
     assert inferometer("results", "show", id_, "--report", str(page)).code == 0
     assert "<html" in page.read_text()
+
+
+def test_a_report_that_cannot_be_written_is_named(
+    inferometer: Command, id_: str, tmp_path: Path
+) -> None:
+    """A folder that is not there, and a folder in place of the file."""
+    for place in (tmp_path / "none" / "page.html", tmp_path):
+        failed = inferometer("results", "show", id_, "--report", str(place))
+        assert failed.code == 1
+        assert failed.stderr.startswith(f"inferometer: Cannot write {place}: ")
 
 
 def test_a_comparison_names_the_conditions_that_differ(
@@ -212,6 +223,17 @@ def test_a_file_is_pushed_without_a_database(
     assert str(tmp_path / "none") in shown
 
 
+def test_what_is_no_result_is_not_pushed(inferometer: Command, tmp_path: Path) -> None:
+    """The command refuses it before it looks for a cluster."""
+    file = tmp_path / "other.json"
+    file.write_text("{}")
+    refused = inferometer("results", "push", str(file), "--to", "x")
+    assert refused.code == 2
+    assert refused.stderr == (
+        f"inferometer: {file} is not a result. Give a result.json that `inferometer run` wrote.\n"
+    )
+
+
 @pytest.mark.parametrize("name", ["s%20.db", "s.db?x", "s#1.db"])
 def test_the_path_of_a_database_is_taken_as_it_is(
     inferometer: Command, tmp_path: Path, name: str
@@ -247,6 +269,16 @@ def test_an_export_of_nothing_says_so(inferometer: Command, tmp_path: Path) -> N
     """An empty file is no backup that anybody wants."""
     empty = inferometer("results", "export", "--all", "--output", str(tmp_path / "all.jsonl"))
     assert "Nothing is exported: there are no results." in empty.stderr
+
+
+@pytest.mark.parametrize(("option", "value"), [("--where", "model=a"), ("--format", "csv")])
+def test_an_export_of_everything_takes_no_option_of_a_table(
+    inferometer: Command, option: str, value: str
+) -> None:
+    """It would be an archive all the same."""
+    refused = inferometer("results", "export", "--all", option, value)
+    assert refused.code == 2
+    assert f"leave {option} away" in refused.stderr
 
 
 def test_a_condition_names_a_text_with_quotation_marks(inferometer: Command, id_: str) -> None:
@@ -374,6 +406,42 @@ def test_a_backup_brings_a_lost_database_back(
     assert inferometer("results", "list").stderr == "No results.\n"
     assert inferometer("results", "import", backup).code == 0
     assert inferometer("results", "list", "--json").stdout == before
+
+
+def test_a_result_reads_the_same_in_another_store(
+    inferometer: Command, archive: Path, tmp_path: Path
+) -> None:
+    """It has nothing of its place in the store, which another result may have left before it."""
+    other = str(tmp_path / "other.db")
+    place = ("--database", other)
+    local = KEPT / "1.1-local.json"
+    assert inferometer("results", "import", str(local), *place).code == 0
+    assert inferometer("results", "import", str(archive), *place).code == 0
+    where = ("--where", "tag=baseline")
+    for words in (("list", "--json"), ("export", "--format", "jsonl"), ("export",)):
+        here = inferometer("results", *words, *where).stdout
+        assert here
+        assert inferometer("results", *words, *where, *place).stdout == here
+
+
+def test_an_import_that_ends_early_says_what_it_kept(
+    inferometer: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk leaves what was kept before it."""
+    add = Store.add
+    left = iter([True])
+
+    def full(store: Store, content: bytes, origin: Origin, *, source: str) -> object:
+        if not next(left, False):
+            raise StoreError("The disk is full.")
+        return add(store, content, origin, source=source)
+
+    monkeypatch.setattr(Store, "add", full)
+    failed = inferometer("results", "import", CLUSTER, CLUSTER)
+    assert failed.code == 1
+    assert failed.stderr == (
+        "inferometer: The disk is full. Before that: 1 results kept, 0 known already, 0 refused.\n"
+    )
 
 
 def test_what_cannot_be_imported_is_named_and_the_rest_is_kept(

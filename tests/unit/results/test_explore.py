@@ -153,9 +153,11 @@ def test_the_first_entry_that_matches_is_the_price(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[", "p.yaml is not YAML"),
-        ("[" * 5000, "p.yaml is not a price list: it is nested too deeply"),
-        ("2026-99-99", "p.yaml is not YAML"),
+        ("[", "p.yaml is not a price list: line 1, column 2: expected the node content"),
+        ("[" * 5000, "p.yaml is not a price list: lists and mappings are nested too deeply"),
+        ("2026-99-99", "p.yaml is not a price list: the file is no mapping"),
+        ("currency: EUR\ncurrency: USD", 'line 2, column 1: the key "currency" already appears'),
+        ("nodes: [{perHour: 1, perHour: 2}]", 'the key "perHour" already appears in line 1'),
         ("3", "p.yaml is not a price list: the file is no mapping"),
         ("currency: EUR\nnodes: [{perHour: -1}]", r"nodes\[0\].perHour: input should be greater"),
         (

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from sqlalchemy import create_engine, event, inspect
+from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
 from inferometer_api.results.reading import ReadResult, UnreadableResultError
 from inferometer_api.results.result import ResultDocument
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.app import create_app
-from inferometer_results.store.database import HEAD, StoreError, default_address
+from inferometer_results.store.database import HEAD, StoreError, default_address, describing
 from inferometer_results.store.index_rows import (
     ACCEPT_CHANGE,
     REJECT_CHANGE,
@@ -605,6 +606,13 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 def _fill(store: Store) -> None:
     for number in range(1, 100):
         store.add(a_document(number, LOCAL), ORIGIN, source="x")
+
+
+def test_a_disk_that_fails_is_named_with_what_to_do(address: str) -> None:
+    """SQLite says no more than that, when it cannot map its index on a full disk, too."""
+    failed = OperationalError("SELECT 1", {}, OSError("disk I/O error"))
+    with pytest.raises(StoreError, match=r"disk I/O error\. Free some space"), describing(address):
+        raise failed
 
 
 def test_a_full_disk_keeps_what_was_there(address: str) -> None:

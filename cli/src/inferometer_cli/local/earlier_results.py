@@ -11,6 +11,7 @@ from inferometer_api.spec.digest import spec_digest
 from inferometer_cli.exits import FailedError
 from inferometer_cli.result_file import RESULT_NAME
 from inferometer_cli.result_store import opened
+from inferometer_cli.terminal import print_error
 from inferometer_results.compare.run_to_run import name_spread
 
 _MOST_READ = 30
@@ -29,6 +30,17 @@ def with_run_to_run_spread(
     is_single = document.run.spec.validity.repeats == 1
     if document.outcome.state != "Complete" or document.environment is None or not is_single:
         return document
+    try:
+        return _with_spread(document, directory, is_stored=is_stored)
+    except Exception as error:  # noqa: BLE001 - what is in old files loses no measurement
+        print_error(
+            "The spread over earlier results is unknown, because one of them cannot be used: "
+            f"{type(error).__name__}: {error}"
+        )
+        return document
+
+
+def _with_spread(document: ResultDocument, directory: Path, *, is_stored: bool) -> ResultDocument:
     identity = _identity(json.loads(document.model_dump_json(exclude_none=True)))
     found = {each.run_id: each for each in _in_folder(identity, directory)}
     folder = "the current directory" if directory.parent == Path() else str(directory.parent)

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Self
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from inferometer_api.plan.cluster_objects import INSTANCE_TYPE_LABEL
 from inferometer_api.results.result import ResultDocument
+from inferometer_api.spec.yaml_text import UnreadableTextError, read_yaml
 from inferometer_results.quantity import DASH, significant
 from inferometer_results.store.server_machine import node_labels, server_machine
 
@@ -125,11 +125,9 @@ def read_prices(text: str, source: str) -> PriceList:
     Raises PriceListError.
     """
     try:
-        content = yaml.safe_load(text)
-    except RecursionError as error:
-        raise PriceListError(f"{source} is not a price list: it is nested too deeply.") from error
-    except (yaml.YAMLError, ValueError) as error:  # a date that does not exist
-        raise PriceListError(f"{source} is not YAML: {str(error).splitlines()[0]}.") from error
+        content = read_yaml(text).data
+    except UnreadableTextError as error:
+        raise PriceListError(f"{source} is not a price list: {error}.") from error
     try:
         return PriceList.model_validate(content)
     except ValidationError as error:

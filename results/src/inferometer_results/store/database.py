@@ -168,6 +168,8 @@ def _options(url: URL) -> dict[str, Any]:
 def _advice(reason: str) -> str:
     if "disk" in reason and "full" in reason:
         return " Free some disk space, then repeat the command: nothing was half-written."
+    if "disk I/O error" in reason:
+        return " Free some space if its disk is full, or check the disk; then repeat the command."
     if "not a database" in reason or "malformed" in reason:
         return " Give another file, or restore this one from a copy."
     if "readonly" in reason or "unable to open" in reason:

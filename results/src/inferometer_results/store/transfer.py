@@ -33,8 +33,8 @@ _OTHER_KINDS = {
     for each in DOCUMENT.columns
     if each.name not in {"number", "content"}
 }
-_OF_NO_CELL = frozenset({"measurements", "labels", "words"})
-"""What a table of figures leaves out: lists, and the lines that searches look at."""
+_OF_NO_CELL = frozenset({"number", "measurements", "labels", "words"})
+"""What a table of figures leaves out: the place in a store, lists, and the lines of searches."""
 
 
 @dataclass(frozen=True, slots=True)

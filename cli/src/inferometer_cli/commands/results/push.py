@@ -9,7 +9,7 @@ import typer
 from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_name
-from inferometer_cli.result_file import RESULT_NAME
+from inferometer_cli.result_file import RESULT_NAME, parse_result
 from inferometer_cli.result_store import opened
 from inferometer_cli.terminal import print_message, print_output
 from inferometer_results.store.scenario_rows import short_id
@@ -43,14 +43,13 @@ def push(
     It is marked as yours (source=user), and never passes for a run of the cluster. A retracted
     result is refused.
     """
-    from inferometer_api.results.reading import read_result
     from inferometer_cli.cluster.api import connect
     from inferometer_cli.cluster.results_service import ResultsService
 
     path = Path(result) / RESULT_NAME if Path(result).is_dir() else Path(result)
     is_kept = "/" not in result and not path.is_file()
     content = _kept_content(result) if is_kept else _file_content(path)
-    run_id = read_result(content, source=result).document.run_id
+    run_id = parse_result(content, source=result).run_id
     if not is_kept:
         _refuse_retracted_file(content, run_id)
     service = ResultsService(connect(ClusterOptions(to, context, kubeconfig)))

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
+from inferometer_cli.exits import FailedError
 from inferometer_cli.result_source import ClusterOption, opened_source
 from inferometer_cli.result_store import DatabaseOption
 from inferometer_cli.terminal import (
@@ -34,8 +35,7 @@ def show(  # noqa: PLR0913 - one argument for each option
     kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Print the table of a result, as the run printed it."""
-    from inferometer_api.results.reading import read_result
-    from inferometer_cli.result_file import save_report
+    from inferometer_cli.result_file import parse_result, save_report
     from inferometer_cli.result_table import print_table
 
     options = ClusterOptions(None, context, kubeconfig)
@@ -44,13 +44,14 @@ def show(  # noqa: PLR0913 - one argument for each option
     if json:
         print_output(content.decode(), end="")
         return
-    read = read_result(content, source=f"Result {id_}")
-    if read.notice:
-        print_message(read.notice)
+    document = parse_result(content, source=f"Result {id_}")
     if retracted is not None:
         print_message(f"This result is retracted: {retracted}")
     with flushed_output():
-        print_table(read.document, output_console())
+        print_table(document, output_console())
     if report is not None:
-        save_report(read.document, report, retracted=retracted)
+        try:
+            save_report(document, report, retracted=retracted)
+        except OSError as error:
+            raise FailedError(f"Cannot write {report}: {error.strerror}.") from error
         print_message(f"\nreport  {report}")

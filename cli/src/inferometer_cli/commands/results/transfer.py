@@ -1,7 +1,7 @@
 """`inferometer results export` and `import`."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,9 +33,13 @@ def export(  # noqa: PLR0913 - one argument for each option
     *,
     where: WhereOption = "",
     format_: Annotated[
-        Literal["csv", "jsonl", "parquet"],
-        typer.Option("--format", help="One row for each measurement; jsonl: one for each result."),
-    ] = "csv",
+        Literal["csv", "jsonl", "parquet"] | None,
+        typer.Option(
+            "--format",
+            help="One row for each measurement; jsonl: one for each result. [default: csv]",
+            show_default=False,
+        ),
+    ] = None,
     all_: Annotated[
         bool,
         typer.Option(
@@ -57,6 +61,8 @@ def export(  # noqa: PLR0913 - one argument for each option
 
     if all_ and where:
         raise RefusedError("--all exports the whole store: leave --where away.")
+    if all_ and format_:
+        raise RefusedError("--all writes an archive for `results import`: leave --format away.")
     options = ClusterOptions(None, context, kubeconfig)
     with opened_source(database, options, in_cluster=cluster) as source:
         if all_:
@@ -69,11 +75,10 @@ def export(  # noqa: PLR0913 - one argument for each option
             with _replaced(output) as partial:
                 transfer.write_parquet(transfer.figure_rows(results), partial)
             return
-    is_csv = format_ == "csv"
     text = (
-        transfer.as_csv(transfer.figure_rows(results), transfer.figure_columns())
-        if is_csv
-        else transfer.as_json_lines(results)
+        transfer.as_json_lines(results)
+        if format_ == "jsonl"
+        else transfer.as_csv(transfer.figure_rows(results), transfer.figure_columns())
     )
     with _written(output) as file:
         _write(file, text)
@@ -112,21 +117,29 @@ def import_results(
     database: DatabaseOption = None,
 ) -> None:
     """Keep results from elsewhere. What is kept already is left as it is, unless it is damaged."""
-    faults = 0
-    new = known = 0
-    with opened(database) as store:
-        for path in paths:
-            for each in _imported(store, path):
-                if each.fault:
-                    faults += 1
-                    print_message(each.fault)
-                if each.is_repaired:
-                    print_message(f"The document {each.id} was damaged, and is whole again.")
-                new += bool(each.id) and each.is_new
-                known += bool(each.id) and not each.is_new
-    print_message(f"{new} results kept, {known} known already, {faults} refused.")
-    if faults:
+    counts = {"kept": 0, "known": 0, "refused": 0}
+    try:
+        with opened(database) as store:
+            for path in paths:
+                for each in _imported(store, path):
+                    if each.fault:
+                        counts["refused"] += 1
+                        print_message(each.fault)
+                    if each.is_repaired:
+                        print_message(f"The document {each.id} was damaged, and is whole again.")
+                    if each.id:
+                        counts["kept" if each.is_new else "known"] += 1
+    except FailedError as error:
+        if any(counts.values()):
+            raise FailedError(f"{error} Before that: {_counted(counts)}") from error
+        raise
+    print_message(_counted(counts))
+    if counts["refused"]:
         raise typer.Exit(1)
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return "{kept} results kept, {known} known already, {refused} refused.".format_map(counts)
 
 
 def _imported(store: "Store", path: Path) -> "Iterator[Imported]":

@@ -114,9 +114,8 @@ def _list_results(store: Store, prices: PriceList | None) -> Callable[..., Respo
         )
         if format == "csv":
             rows = rows_of_results(public_row(each, prices) for each in store.find(wanted))
-            columns = [each for each in figure_columns() if each != "number"]
-            columns += [COST_COLUMN] if prices is not None else []
-            return csv_answer(rows, "results", columns)
+            columns = [COST_COLUMN] if prices is not None else []
+            return csv_answer(rows, "results", figure_columns() + columns)
         page = store.page(wanted)
         return json_answer(
             {
