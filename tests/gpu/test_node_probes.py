@@ -18,7 +18,7 @@ from inferometer_serving.gpu.device import (
     read,
     write,
 )
-from inferometer_serving.node.gpu.clock import gpu_clock
+from inferometer_serving.node.gpu.clock import gpu_clock, pair_clock
 from inferometer_serving.node.gpu.copies import (
     COPY_FIGURES,
     FLUSHED_FIGURES,
@@ -26,6 +26,12 @@ from inferometer_serving.node.gpu.copies import (
     host_copies,
 )
 from inferometer_serving.node.gpu.host_buffers import device_address, pinned_memory
+from inferometer_serving.node.gpu.implicit import (
+    IMPLICIT_MANAGED_FIGURES,
+    IMPLICIT_MAPPED_FIGURES,
+    implicit_managed,
+    implicit_mapped,
+)
 from inferometer_serving.node.gpu.launches import (
     LAUNCH_FIGURES,
     captured,
@@ -33,14 +39,32 @@ from inferometer_serving.node.gpu.launches import (
     launch_costs,
 )
 from inferometer_serving.node.gpu.managed_memory import MANAGED_FIGURES, managed_transfers
+from inferometer_serving.node.gpu.managed_peers import (
+    MANAGED_DUPLEX_FIGURES,
+    MANAGED_PEER_FIGURES,
+    managed_between,
+    managed_both_ways,
+)
 from inferometer_serving.node.gpu.memory import MEMORY_FIGURES, device_loops, host_latency
-from inferometer_serving.node.gpu.peers import _peer_copies, direct_transfers
+from inferometer_serving.node.gpu.memory_calls import MEMORY_CALL_FIGURES, memory_call_costs
+from inferometer_serving.node.gpu.peers import (
+    _WRITES,
+    _peer_copies,
+    _remote_accesses,
+    direct_transfers,
+)
+from inferometer_serving.node.gpu.peers_both_ways import (
+    DIRECT_DUPLEX_FIGURES,
+    _zero_copies,
+    direct_both_ways,
+)
 from inferometer_serving.node.gpu.probes import gpu_identities, gpu_probes, gpu_units
 from inferometer_serving.node.gpu.products import product_peak, random_operands
 from inferometer_serving.node.gpu.square_product import PRODUCT_TYPES, product
 from inferometer_serving.node.gpu.zero_copy import (
     WORD_KERNELS,
     ZERO_COPY_FIGURES,
+    long_kernel,
     word_kernel,
     zero_copies,
 )
@@ -122,14 +146,18 @@ def test_pinned_memory_of_the_host_is_what_a_kernel_reads_and_writes(gpu: GpuDev
     assert all(each.value < 1e12 for each in found if int(each.setting["bytes"]) >= 1 << 24)
     with (
         gpu_clock(gpu) as clock,
-        compiled(gpu, WORD_KERNELS, ["write_words"]) as kernels,
+        compiled(gpu, WORD_KERNELS, ["write_words", "write_longs"]) as kernels,
         pinned_memory(1 << 16) as host,
     ):
-        words = _seen(host, 1 << 16).view(np.int32)
-        words[:] = 7
-        clock.seconds(word_kernel(kernels["write_words"], device_address(host), 1 << 15))
-        assert (words[: 1 << 13] == 1).all()
-        assert (words[1 << 13 :] == 7).all()
+        for kernel, launch, kind in (
+            ("write_words", word_kernel, np.int32),
+            ("write_longs", long_kernel, np.int64),
+        ):
+            words = _seen(host, 1 << 16).view(kind)
+            words[:] = 7
+            clock.seconds(launch(kernels[kernel], device_address(host), 1 << 15))
+            assert (words[: len(words) // 2] == 1).all()
+            assert (words[len(words) // 2 :] == 7).all()
 
 
 def _seen(address: int, size: int) -> npt.NDArray[np.uint8]:
@@ -143,6 +171,27 @@ def test_managed_memory_moves_on_demand_and_ahead(gpu: GpuDevice) -> None:
     latencies = [each for each in found if each.unit == "ns"]
     assert len(latencies) == 2
     assert all(each.value > 1000 for each in latencies)
+
+
+def test_loads_and_stores_of_all_bytes_move_managed_and_pinned_memory(gpu: GpuDevice) -> None:
+    """Each way has figures, and none is faster than a link to the host."""
+    found = [*implicit_managed(gpu, _PLACE), *implicit_mapped(gpu, _PLACE)]
+    _require(found, (*IMPLICIT_MANAGED_FIGURES, *IMPLICIT_MAPPED_FIGURES))
+    assert all(each.value < 1e12 for each in found if int(each.setting["bytes"]) >= 1 << 24)
+
+
+def test_calls_for_memory_have_costs(gpu: GpuDevice) -> None:
+    """To write managed memory takes longer than to allocate it."""
+    found = memory_call_costs(gpu, _PLACE)
+    _require(found, MEMORY_CALL_FIGURES)
+    alone, written = (
+        max(
+            (each for each in found if each.name == name),
+            key=lambda each: int(each.setting["bytes"]),
+        )
+        for name in ("cudart_cudaMallocManaged", "UM_CudaMallocManaged_Memset")
+    )
+    assert written.value > alone.value
 
 
 def test_launches_have_costs(gpu: GpuDevice) -> None:
@@ -243,8 +292,43 @@ def test_peers_are_copied_as_if_one_gpu_were_two(gpu: GpuDevice) -> None:
         "cudaMemcpyPeerAsync_GPUToGPU",
         "cudaMemcpyPeerAsync_Duplex_GPUGPU",
     }
+    _require(managed_between(gpu, gpu, _PLACE), MANAGED_PEER_FIGURES)
+    _require(_remote_accesses(gpu, gpu, _WRITES, _PLACE), _WRITES)
     with pytest.raises(NotMeasurableError, match="no direct access"):
         direct_transfers(0, 0, _PLACE)
+
+
+def test_peers_take_from_each_other_as_if_one_gpu_were_two(gpu: GpuDevice) -> None:
+    """With one GPU both halves run on it, and direct access ends with its reason."""
+    _require(managed_both_ways(gpu, gpu, _PLACE), MANAGED_DUPLEX_FIGURES)
+    _require(_zero_copies(gpu, gpu, _PLACE), DIRECT_DUPLEX_FIGURES)
+    with pytest.raises(NotMeasurableError, match="no direct access"):
+        direct_both_ways(0, 0, _PLACE)
+
+
+def test_what_two_gpus_do_is_timed_until_both_have_ended(gpu: GpuDevice) -> None:
+    """The longer work counts, on whichever of them it is."""
+    from cuda.bindings import driver  # noqa: PLC0415 - optional
+
+    size = 1 << 26
+    with (
+        pair_clock(gpu, gpu) as pair,
+        device_memory(size) as device,
+        device_memory(size) as other,
+        pinned_memory(size) as host,
+        pinned_memory(size) as host_back,
+    ):
+
+        def to_gpu(on: object) -> None:
+            call(driver.cuMemcpyHtoDAsync, device, host, size, on)
+
+        def to_host(on: object) -> None:
+            call(driver.cuMemcpyDtoHAsync, host_back, other, size // 8, on)
+
+        alone = min(pair.clock.seconds(to_gpu) for _ in range(5))
+        for works in ((to_host, to_gpu), (to_gpu, to_host)):
+            together = min(pair.seconds_together(*works) for _ in range(5))
+            assert 0.98 * alone < together < 1.5 * alone
 
 
 def test_all_probes_of_the_node_have_figures_or_reasons(gpu: GpuDevice) -> None:

@@ -19,6 +19,7 @@ from inferometer_serving.node.gpu.memory import cycle_order, pointer_cycle
 from inferometer_serving.node.gpu.square_product import PRODUCT_TYPES
 from inferometer_serving.node.samples import Findings, NotMeasurableError
 
+_LINKS = ("direct", "staged")
 _CPUS = frozenset(os.sched_getaffinity(0))
 
 
@@ -77,6 +78,8 @@ def test_each_numa_node_gpu_and_pair_has_its_probes() -> None:
         assert {f"gpu copies (node {node}, GPU {gpu})" for node in (0, 1)} <= set(names)
     assert "gpu peers, direct (GPU 1 to GPU 0)" in names
     assert "gpu peers, staged (GPU 0 to GPU 1)" in names
+    both_ways = {each for each in names if "both ways" in each}
+    assert both_ways == {f"gpu peers, both ways, {each} (GPU 0 and GPU 1)" for each in _LINKS}
 
 
 @pytest.mark.parametrize(
@@ -87,6 +90,11 @@ def test_each_numa_node_gpu_and_pair_has_its_probes() -> None:
         ("ZeroCopy", "gpu zero copy"),
         ("gpu/gemm", "gpu product"),
         ("cudart_kernel", "gpu launches"),
+        ("implicit_managed", "gpu implicit managed"),
+        ("cudart_cudaMallocManaged", "gpu memory calls"),
+        ("UM_Latency_GPUToGPU", "gpu peers, staged"),
+        ("Demand_Duplex_GPUGPU", "gpu peers, both ways, staged"),
+        ("ZeroCopy_Duplex_GPUGPU", "gpu peers, both ways, direct"),
     ],
 )
 @pytest.mark.usefixtures("two_gpus")

@@ -51,7 +51,7 @@ PRIMITIVE_FAMILIES = (
     *("timer", "jitter", "steal", "stream", "latency", "memcpy", "malloc", "libc"),
     *("pageFault", "storage", "disk", "pageCache", "gemm", "loopback", "podToPod", "gpu"),
     *("cudaMemcpyAsync", "cudaMemcpyPeerAsync", "cudaDeviceSynchronize", "cudart"),
-    *("UM", "ZeroCopy", "Prefetch", "Demand"),
+    *("UM", "ZeroCopy", "Prefetch", "Demand", "implicit"),
 )
 """How the names of primitives and figures begin, up to the first /, _, blank or parenthesis."""
 
