@@ -1,14 +1,13 @@
 """Probes of a node's GPU against known results."""
 
 import ctypes
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_serving.gpu.device import (
     GpuDevice,
     call,
@@ -26,6 +25,12 @@ from inferometer_serving.node.gpu.copies import (
     host_copies,
 )
 from inferometer_serving.node.gpu.host_buffers import device_address, pinned_memory
+from inferometer_serving.node.gpu.implicit import (
+    IMPLICIT_MANAGED_FIGURES,
+    IMPLICIT_MAPPED_FIGURES,
+    implicit_managed,
+    implicit_mapped,
+)
 from inferometer_serving.node.gpu.launches import (
     LAUNCH_FIGURES,
     captured,
@@ -34,26 +39,21 @@ from inferometer_serving.node.gpu.launches import (
 )
 from inferometer_serving.node.gpu.managed_memory import MANAGED_FIGURES, managed_transfers
 from inferometer_serving.node.gpu.memory import MEMORY_FIGURES, device_loops, host_latency
-from inferometer_serving.node.gpu.peers import _peer_copies, direct_transfers
+from inferometer_serving.node.gpu.memory_calls import MEMORY_CALL_FIGURES, memory_call_costs
 from inferometer_serving.node.gpu.probes import gpu_identities, gpu_probes, gpu_units
 from inferometer_serving.node.gpu.products import product_peak, random_operands
 from inferometer_serving.node.gpu.square_product import PRODUCT_TYPES, product
 from inferometer_serving.node.gpu.zero_copy import (
     WORD_KERNELS,
     ZERO_COPY_FIGURES,
+    long_kernel,
     word_kernel,
     zero_copies,
 )
-from inferometer_serving.node.samples import Findings, NotMeasurableError
+from inferometer_serving.node.samples import Findings
+from support.node_documents import require_figures
 
 _PLACE: Mapping[str, object] = {"node": 0, "gpu": 0}
-
-
-def _require(found: Iterable[NodeFigure], names: Iterable[str]) -> None:
-    figures = list(found)
-    assert {each.name for each in figures} == set(names)
-    assert all(each.value > 0 for each in figures)
-    assert all(len(each.samples) >= 5 for each in figures)
 
 
 def test_the_clock_measures_what_runs_and_not_the_calls(gpu: GpuDevice) -> None:
@@ -107,29 +107,33 @@ def test_what_runs_in_two_streams_is_timed_from_the_first_start_to_the_last_end(
 def test_copies_move_the_bytes_and_have_comm_scopes_names(gpu: GpuDevice) -> None:
     """Every kind of host memory, both ways, at every size."""
     found = host_copies(gpu, _PLACE)
-    _require(found, COPY_FIGURES)
+    require_figures(found, COPY_FIGURES)
     assert all({"node", "gpu", "bytes"} == each.setting.keys() for each in found)
     flushed = flushed_copies(gpu, _PLACE)
-    _require(flushed, FLUSHED_FIGURES)
+    require_figures(flushed, FLUSHED_FIGURES)
     assert {each.setting["cache"] for each in flushed} == {"flushed"}
 
 
 def test_pinned_memory_of_the_host_is_what_a_kernel_reads_and_writes(gpu: GpuDevice) -> None:
     """Zero copies have figures, and their kernels see the host's bytes."""
     found = zero_copies(gpu, _PLACE)
-    _require(found, ZERO_COPY_FIGURES)
+    require_figures(found, ZERO_COPY_FIGURES)
     # Memory of the host is behind a link, whose rate is far below that of the GPU's own memory.
     assert all(each.value < 1e12 for each in found if int(each.setting["bytes"]) >= 1 << 24)
     with (
         gpu_clock(gpu) as clock,
-        compiled(gpu, WORD_KERNELS, ["write_words"]) as kernels,
+        compiled(gpu, WORD_KERNELS, ["write_words", "write_longs"]) as kernels,
         pinned_memory(1 << 16) as host,
     ):
-        words = _seen(host, 1 << 16).view(np.int32)
-        words[:] = 7
-        clock.seconds(word_kernel(kernels["write_words"], device_address(host), 1 << 15))
-        assert (words[: 1 << 13] == 1).all()
-        assert (words[1 << 13 :] == 7).all()
+        for kernel, launch, kind in (
+            ("write_words", word_kernel, np.int32),
+            ("write_longs", long_kernel, np.int64),
+        ):
+            words = _seen(host, 1 << 16).view(kind)
+            words[:] = 7
+            clock.seconds(launch(kernels[kernel], device_address(host), 1 << 15))
+            assert (words[: len(words) // 2] == 1).all()
+            assert (words[len(words) // 2 :] == 7).all()
 
 
 def _seen(address: int, size: int) -> npt.NDArray[np.uint8]:
@@ -139,16 +143,37 @@ def _seen(address: int, size: int) -> npt.NDArray[np.uint8]:
 def test_managed_memory_moves_on_demand_and_ahead(gpu: GpuDevice) -> None:
     """Each way has figures; a page on demand takes longer than a load of memory."""
     found = managed_transfers(gpu, _PLACE)
-    _require(found, MANAGED_FIGURES)
+    require_figures(found, MANAGED_FIGURES)
     latencies = [each for each in found if each.unit == "ns"]
     assert len(latencies) == 2
     assert all(each.value > 1000 for each in latencies)
 
 
+def test_loads_and_stores_of_all_bytes_move_managed_and_pinned_memory(gpu: GpuDevice) -> None:
+    """Each way has figures, and none is faster than a link to the host."""
+    found = [*implicit_managed(gpu, _PLACE), *implicit_mapped(gpu, _PLACE)]
+    require_figures(found, (*IMPLICIT_MANAGED_FIGURES, *IMPLICIT_MAPPED_FIGURES))
+    assert all(each.value < 1e12 for each in found if int(each.setting["bytes"]) >= 1 << 24)
+
+
+def test_calls_for_memory_have_costs(gpu: GpuDevice) -> None:
+    """To write managed memory takes longer than to allocate it."""
+    found = memory_call_costs(gpu, _PLACE)
+    require_figures(found, MEMORY_CALL_FIGURES)
+    alone, written = (
+        max(
+            (each for each in found if each.name == name),
+            key=lambda each: int(each.setting["bytes"]),
+        )
+        for name in ("cudart_cudaMallocManaged", "UM_CudaMallocManaged_Memset")
+    )
+    assert written.value > alone.value
+
+
 def test_launches_have_costs(gpu: GpuDevice) -> None:
     """A graph's kernels cost less than launches of their own."""
     found = launch_costs(gpu, _PLACE)
-    _require(found, LAUNCH_FIGURES)
+    require_figures(found, LAUNCH_FIGURES)
     graphs = {
         int(each.setting["nodes"]): each.value
         for each in found
@@ -161,7 +186,7 @@ def test_launches_have_costs(gpu: GpuDevice) -> None:
 def test_memory_is_faster_near_than_far(gpu: GpuDevice) -> None:
     """The loops have their bandwidth, and larger working sets a longer latency."""
     found = device_loops(gpu, _PLACE)
-    _require(found, MEMORY_FIGURES)
+    require_figures(found, MEMORY_FIGURES)
     ladder = [each.value for each in found if each.name == "gpu/latency/device"]
     assert ladder[0] < ladder[2] < 0.7 * ladder[-1]
     [host] = host_latency(gpu, _PLACE)
@@ -234,17 +259,6 @@ def test_tensor_cores_are_used_where_they_are_offered(gpu: GpuDevice) -> None:
     units = {each.name: each for each in gpu_units({gpu.index: kernels})}
     assert units["tensor_fp16"].offered
     assert units["tensor_fp16"].used_by["cublas"], kernels
-
-
-def test_peers_are_copied_as_if_one_gpu_were_two(gpu: GpuDevice) -> None:
-    """With one GPU the copies run within it, and direct access ends with its reason."""
-    found = list(_peer_copies(gpu, gpu, "", _PLACE))
-    assert {each.name for each in found} == {
-        "cudaMemcpyPeerAsync_GPUToGPU",
-        "cudaMemcpyPeerAsync_Duplex_GPUGPU",
-    }
-    with pytest.raises(NotMeasurableError, match="no direct access"):
-        direct_transfers(0, 0, _PLACE)
 
 
 def test_all_probes_of_the_node_have_figures_or_reasons(gpu: GpuDevice) -> None:

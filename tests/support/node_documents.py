@@ -1,5 +1,6 @@
 """Measurements of nodes for tests."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,14 @@ def a_figure(name: str, unit: Unit, value: float, **setting: object) -> NodeFigu
         best=value,
         samples=[0.95 * value, 1.05 * value],
     )
+
+
+def require_figures(found: Iterable[NodeFigure], names: Iterable[str]) -> None:
+    """Require figures of exactly these names, above 0 and each of 5 samples at least."""
+    figures = list(found)
+    assert {each.name for each in figures} == set(names)
+    assert all(each.value > 0 for each in figures)
+    assert all(len(each.samples) >= 5 for each in figures)
 
 
 def a_node_document(

@@ -83,12 +83,17 @@ def test_figures_without_samples_are_written_by_their_value(document: NodeCharac
 
 
 def test_transfers_between_gpus_have_the_places_of_both() -> None:
-    """Also the name that Comm|Scope misspells."""
+    """Also the name that Comm|Scope misspells, and those that are of both ways at once."""
     setting = {"node": 0, "gpu": 1, "peer": 3, "bytes": 1 << 20}
     names = {
         "cudaMemcpyAsync_GPUToGPUPeer": "Comm_cudaMemcpyAsync_GPUToGPUPeer/1/3",
         "cudaMemcpyPeerAsync_GPUToGPU": "Comm_cudaMemcpyPeerAync_GPUToGPU/1/3",
         "UM_Prefetch_GPUToGPU": "Comm_UM_Prefetch_GPUToGPU/1/3",
+        "ZeroCopy_GPUToGPU": "Comm_ZeroCopy_GPUToGPU_Read/1/3",
+        "ZeroCopy_Duplex_GPUGPU_Write": "Comm_ZeroCopy_Duplex_GPUGPU_Write/1/3",
+        "Demand_Duplex_GPUGPU": "Comm_Demand_Duplex_GPUGPU/1/3",
+        "implicit_managed_GPUWrGPU": "Comm_implicit_managed_GPUWrGPU_fine/1/3",
+        "implicit_mapped_GPURdHost": "Comm_implicit_mapped_GPURdHost/0/1",
         "cudaMemcpyAsync_HostToPinned": "Comm_cudaMemcpyAsync_HostToPinned/0/0",
     }
     figures = [a_figure(name, "bytes/s", 1e10, **setting) for name in names]
@@ -97,8 +102,37 @@ def test_transfers_between_gpus_have_the_places_of_both() -> None:
     assert {each["name"].partition("/log2")[0] for each in written} == set(names.values())
     assert written[0]["src_gpu"] == 1
     assert written[0]["dst_gpu"] == 3
+    duplex = next(each for each in written if "Demand_Duplex" in each["name"])
+    assert (duplex["gpu0"], duplex["gpu1"]) == (1, 3)
     found = list(counterparts(document, read_comm_scope(json.dumps({"benchmarks": written}))))
     assert len(found) == 2 * len(names)
+
+
+def test_allocations_have_their_size_and_their_time() -> None:
+    """As Comm|Scope has them, with the bytes in a second; they are compared by size and time."""
+    setting = {"node": 0, "gpu": 1, "bytes": 1 << 20}
+    names = {
+        "libc_malloc": "Comm_libc_malloc/0/log2(N):20",
+        "libc_malloc_memset": "Comm_libc_malloc_memset/0/log2(N):20/manual_time",
+        "cudart_cudaMallocManaged": "Comm_cudart_cudaMallocManaged/0/1/log2(N):20",
+        "UM_CudaMallocManaged_Memset": (
+            "Comm_UM_CudaMallocManaged_Memset/0/1/log2(N):20/manual_time"
+        ),
+        "cudart_cudaMemcpyAsync_PinnedToGPU": (
+            "Comm_cudart_cudaMemcpyAsync_PinnedToGPU/0/1/real_time"
+        ),
+    }
+    document = a_node_document(figures=[a_figure(name, "ns", 2e3, **setting) for name in names])
+    written = to_comm_scope(document)["benchmarks"]
+    assert {each["name"] for each in written} == set(names.values())
+    assert written[0]["bytes"] == 1 << 20
+    assert written[0]["bytes_per_second"] * written[0]["real_time"] / 1e9 == pytest.approx(1 << 20)
+    assert "bytes" not in written[-1]
+    others = read_comm_scope(json.dumps({"benchmarks": written}))
+    assert {each.unit for each in others} == {"ns"}
+    assert len(list(counterparts(document, others))) == len(written)
+    larger = written[0] | {"name": "Comm_libc_malloc/0/log2(N):21"}
+    assert not list(counterparts(document, read_comm_scope(json.dumps({"benchmarks": [larger]}))))
 
 
 def test_published_times_are_those_of_a_step_or_a_call() -> None:

@@ -1,6 +1,5 @@
 """The parts of the GPU probes that need no GPU: which there are, what they name, and why not."""
 
-import ctypes
 import os
 import platform
 import sys
@@ -14,12 +13,13 @@ import pytest
 
 from inferometer_serving.gpu.device import CudaError, GpuDevice
 from inferometer_serving.node.__main__ import measure
-from inferometer_serving.node.gpu import launches, probes, products
+from inferometer_serving.node.gpu import probes, products
 from inferometer_serving.node.gpu.cache_flush import compile_flush
 from inferometer_serving.node.gpu.memory import cycle_order, pointer_cycle
 from inferometer_serving.node.gpu.square_product import PRODUCT_TYPES
 from inferometer_serving.node.samples import Findings, NotMeasurableError
 
+_LINKS = ("direct", "staged")
 _CPUS = frozenset(os.sched_getaffinity(0))
 
 
@@ -78,6 +78,8 @@ def test_each_numa_node_gpu_and_pair_has_its_probes() -> None:
         assert {f"gpu copies (node {node}, GPU {gpu})" for node in (0, 1)} <= set(names)
     assert "gpu peers, direct (GPU 1 to GPU 0)" in names
     assert "gpu peers, staged (GPU 0 to GPU 1)" in names
+    both_ways = {each for each in names if "both ways" in each}
+    assert both_ways == {f"gpu peers, both ways, {each} (GPU 0 and GPU 1)" for each in _LINKS}
 
 
 @pytest.mark.parametrize(
@@ -88,6 +90,11 @@ def test_each_numa_node_gpu_and_pair_has_its_probes() -> None:
         ("ZeroCopy", "gpu zero copy"),
         ("gpu/gemm", "gpu product"),
         ("cudart_kernel", "gpu launches"),
+        ("implicit_managed", "gpu implicit managed"),
+        ("cudart_cudaMallocManaged", "gpu memory calls"),
+        ("UM_Latency_GPUToGPU", "gpu peers, staged"),
+        ("Demand_Duplex_GPUGPU", "gpu peers, both ways, staged"),
+        ("ZeroCopy_Duplex_GPUGPU", "gpu peers, both ways, direct"),
     ],
 )
 @pytest.mark.usefixtures("two_gpus")
@@ -121,30 +128,6 @@ def test_a_call_of_cuda_that_fails_is_a_reason(monkeypatch: pytest.MonkeyPatch) 
         "gpu copies (node 0, GPU 0)": "cuMemHostRegister failed with CUDA_ERROR_NOT_SUPPORTED"
     }
     assert os.sched_getaffinity(0) == _CPUS
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the loop is for x86-64")
-def test_the_loop_of_calls_calls_as_often_as_it_should() -> None:
-    """It passes the four arguments each time, and returns all errors together."""
-    seen: list[tuple[int, ...]] = []
-    word = ctypes.c_size_t
-
-    @ctypes.CFUNCTYPE(ctypes.c_int, word, word, word, word)  # type: ignore[untyped-decorator]
-    def called(*words: int) -> int:
-        seen.append(words)
-        return {3: 4, 5: 1}.get(len(seen), 0)
-
-    repeat = launches.repeated_calls()
-    assert repeat is not None
-    errors = repeat(ctypes.cast(called, ctypes.c_void_p).value, 11, 12, 13, 14, 6)
-    assert seen == [(11, 12, 13, 14)] * 6
-    assert errors == 5
-
-
-def test_a_processor_without_the_loop_calls_by_ctypes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no machine code for it."""
-    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert launches.repeated_calls() is None
 
 
 def test_a_cycle_of_pointers_visits_every_line_once_and_begins_with_the_first() -> None:

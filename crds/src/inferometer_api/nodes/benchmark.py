@@ -48,10 +48,10 @@ _Message = Annotated[str, Field(max_length=1024)]
 _Begin = Annotated[str, StringConstraints(min_length=1, max_length=63, pattern=patterns.PRIMITIVE)]
 
 PRIMITIVE_FAMILIES = (
-    *("timer", "jitter", "steal", "stream", "latency", "memcpy", "pageFault"),
-    *("storage", "disk", "pageCache", "gemm", "loopback", "podToPod", "gpu"),
+    *("timer", "jitter", "steal", "stream", "latency", "memcpy", "malloc", "libc"),
+    *("pageFault", "storage", "disk", "pageCache", "gemm", "loopback", "podToPod", "gpu"),
     *("cudaMemcpyAsync", "cudaMemcpyPeerAsync", "cudaDeviceSynchronize", "cudart"),
-    *("UM", "ZeroCopy", "Prefetch", "Demand"),
+    *("UM", "ZeroCopy", "Prefetch", "Demand", "implicit"),
 )
 """How the names of primitives and figures begin, up to the first /, _, blank or parenthesis."""
 

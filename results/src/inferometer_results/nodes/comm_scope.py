@@ -45,7 +45,7 @@ class CommScopeFigure:
     places: tuple[int, ...]
     """The NUMA nodes and GPUs in its name, in their order."""
     argument: int
-    """Bytes of a transfer, nodes of a graph; of calls without either, 0."""
+    """Bytes of a transfer or an allocation, nodes of a graph; of calls without either, 0."""
     value: float
     """Bytes per second, or nanoseconds of a call or a step."""
     unit: Unit
@@ -86,9 +86,10 @@ def _benchmarks(figure: NodeFigure, known: CommScopeName) -> Iterator[dict[str, 
     name = "/".join(words) + known.suffix
     samples = figure.samples or [figure.value]  # a large document has no samples of GPUs
     for index, sample in enumerate(samples):
-        is_rate = known.unit == "bytes/s"
+        is_rate, is_sized = known.unit == "bytes/s", known.argument == "bytes"
         steps = argument if known.argument == "steps" else 1
         nanoseconds = argument * 1e9 / sample if is_rate else sample * steps
+        bytes_per_second = sample if is_rate else argument * 1e9 / nanoseconds
         yield {
             "name": name,
             "run_name": name,
@@ -100,7 +101,7 @@ def _benchmarks(figure: NodeFigure, known: CommScopeName) -> Iterator[dict[str, 
             "real_time": nanoseconds,
             "cpu_time": nanoseconds,
             "time_unit": "ns",
-            **({"bytes": argument, "bytes_per_second": sample} if is_rate else {}),
+            **({"bytes": argument, "bytes_per_second": bytes_per_second} if is_sized else {}),
             **({"strides": steps} if known.argument == "steps" else {}),
             **dict(zip((counter for _, counter in known.places), places, strict=True)),
         }
@@ -170,7 +171,7 @@ def _read_time(
     return CommScopeFigure(
         name=known.name,
         places=tuple(numbers[:count]),
-        argument=argument,
+        argument=1 << min(argument, 63) if known.argument == "bytes" else argument,
         value=time * scale / steps,
         unit="ns",
         is_flushed=False,

@@ -39,6 +39,7 @@ class CommScopeName:
 
 _NODE, _GPU = ("node", "numa_id"), ("gpu", "cuda_id")
 _PAIR = (("gpu", "src_gpu"), ("peer", "dst_gpu"))
+_BOTH = (("gpu", "gpu0"), ("peer", "gpu1"))
 _HOST_AND_GPU = (
     *(f"cudaMemcpyAsync_{each}ToGPU" for each in ("Host", "Pinned", "WC")),
     *(f"cudaMemcpyAsync_GPUTo{each}" for each in ("Host", "Pinned", "WC")),
@@ -49,17 +50,41 @@ _HOST_AND_GPU = (
 )
 _HOST_AND_GPU_BY_CLOCK = ("UM_Demand_GPUToHost", "Demand_Duplex_HostGPU")
 _GPU_AND_GPU = (
-    *("cudaMemcpyAsync_GPUToGPUPeer", "cudaMemcpyAsync_Duplex_GPUGPUPeer"),
-    *("cudaMemcpyPeerAsync_GPUToGPUPeer", "cudaMemcpyPeerAsync_Duplex_GPUGPUPeer"),
-    "cudaMemcpyPeerAsync_Duplex_GPUGPU",
-    *("ZeroCopy_GPUToGPU", "UM_Demand_GPUToGPU", "UM_Prefetch_GPUToGPU"),
+    *("cudaMemcpyAsync_GPUToGPUPeer", "cudaMemcpyPeerAsync_GPUToGPUPeer"),
+    *("UM_Demand_GPUToGPU", "UM_Prefetch_GPUToGPU"),
 )
+_GPU_AND_GPU_TOGETHER = (
+    *("cudaMemcpyAsync_Duplex_GPUGPUPeer", "cudaMemcpyPeerAsync_Duplex_GPUGPUPeer"),
+    *("cudaMemcpyPeerAsync_Duplex_GPUGPU", "Demand_Duplex_GPUGPU", "Prefetch_Duplex_GPUGPU"),
+    *("ZeroCopy_GPUToGPU_Write", "ZeroCopy_Duplex_GPUGPU_Read", "ZeroCopy_Duplex_GPUGPU_Write"),
+)
+_FINE = "_fine"
+"""The grain of HIP's managed memory in which, as in CUDA's, both sides see writes at once."""
 _BY_THREADS = "/real_time/threads:1"
 _ALL = (
     CommScopeName("memcpy", MEMCPY, (("source", "src_id"), ("destination", "dst_id")), suffix=""),
     *(CommScopeName(each, each, (_NODE, _GPU)) for each in _HOST_AND_GPU),
     *(CommScopeName(each, each, (_NODE, _GPU), suffix="") for each in _HOST_AND_GPU_BY_CLOCK),
     *(CommScopeName(each, each, _PAIR) for each in _GPU_AND_GPU),
+    *(CommScopeName(each, each, _BOTH) for each in _GPU_AND_GPU_TOGETHER),
+    CommScopeName("ZeroCopy_GPUToGPU", "ZeroCopy_GPUToGPU_Read", _BOTH),
+    *(
+        CommScopeName(f"implicit_managed_{each}", f"implicit_managed_{each}{_FINE}", places)
+        for each, places in (
+            ("GPURdHost", (("node", "src_numa"), ("gpu", "dst_gpu"))),
+            ("GPUWrHost", (("node", "src_numa"), ("gpu", "dst_gpu"))),
+            ("HostWrGPU", (("node", "dst_numa"), ("gpu", "src_gpu"))),
+            ("GPUWrGPU", _PAIR),
+        )
+    ),
+    *(
+        CommScopeName(each, each, places)
+        for each, places in (
+            ("implicit_mapped_GPURdHost", (("node", "own_numa"), ("gpu", "rd_gpu"))),
+            ("implicit_mapped_GPUWrHost", (("node", "own_numa"), ("gpu", "wr_gpu"))),
+            ("implicit_mapped_GPUWrGPU", (("gpu", "wr_gpu"), ("peer", "own_gpu"))),
+        )
+    ),
     *(CommScopeName(each, name, _PAIR) for name, each in _MISSPELT.items()),
     CommScopeName(
         *("cudaMemcpyAsync_HostToPinned", "cudaMemcpyAsync_HostToPinned"),
@@ -69,6 +94,15 @@ _ALL = (
     CommScopeName(*("UM_Demand_GPUToHostMt",) * 2, (_NODE, _GPU, ("threads", "num_threads"))),
     CommScopeName(*("UM_Latency_HostToGPU",) * 2, (_NODE, _GPU), "steps", unit="ns"),
     CommScopeName(*("UM_Latency_GPUToHost",) * 2, (_NODE, _GPU), "steps", suffix="", unit="ns"),
+    CommScopeName(*("UM_Latency_GPUToGPU",) * 2, _PAIR, "steps", unit="ns"),
+    CommScopeName(*("libc_malloc",) * 2, (_NODE,), suffix="", unit="ns"),
+    CommScopeName(*("libc_malloc_memset",) * 2, (_NODE,), unit="ns"),
+    CommScopeName(*("cudart_cudaMallocManaged",) * 2, (_NODE, _GPU), suffix="", unit="ns"),
+    CommScopeName(*("UM_CudaMallocManaged_Memset",) * 2, (_NODE, _GPU), unit="ns"),
+    *(
+        CommScopeName(each, each, (_NODE, ("gpu", "gpu")), "", "/real_time", "ns")
+        for each in ("cudart_cudaMemcpyAsync_PinnedToGPU", "cudart_cudaMemcpyAsync_GPUToPinned")
+    ),
     CommScopeName(*("cudart_kernel",) * 2, (_NODE, ("gpu", "gpu")), "0", _BY_THREADS, "ns"),
     CommScopeName(*("cudaDeviceSynchronize",) * 2, (_NODE, ("gpu", "gpu")), "", _BY_THREADS, "ns"),
     *(

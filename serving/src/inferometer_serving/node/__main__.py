@@ -30,6 +30,7 @@ from inferometer_api.nodes.fitness import MOST_STILL, MOST_STOLEN
 from inferometer_api.nodes.wire_rates import LOOPBACK, WIRE_FIGURES, is_selected
 from inferometer_api.timestamps import format_time
 from inferometer_models.control_groups import cpu_limit
+from inferometer_serving.node.allocations import allocation_probes
 from inferometer_serving.node.gpu.probes import (
     TensorKernels,
     gpu_identities,
@@ -140,6 +141,7 @@ def _probes(
     yield from stream_probes()
     yield from latency_probes()
     yield from memory_probes()
+    yield from allocation_probes()
     yield from storage_probes(folder)
     yield from gpu_probes(tensor_kernels)
     # Last, because the engines keep threads.

@@ -7,7 +7,7 @@ page of 4 KiB: on the GPU a warp for each page, on the host one thread or all.
 import ctypes
 import mmap
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -30,8 +30,8 @@ MANAGED_FIGURES = (
     *("Demand_Duplex_HostGPU", "Prefetch_Duplex_HostGPU"),
     *("UM_Latency_HostToGPU", "UM_Latency_GPUToHost"),
 )
-_LOG2_SIZES = (12, 16, 20, 24, 27)
-_KERNELS = """
+LOG2_MANAGED_SIZES = (12, 16, 20, 24, 27)
+MANAGED_KERNELS = """
 extern "C" __global__ void touch(char* bytes, unsigned long long size) {
     unsigned long long thread = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
     unsigned long long step = (unsigned long long)gridDim.x * blockDim.x / 32 * PAGE;
@@ -47,7 +47,8 @@ extern "C" __global__ void traverse(unsigned long long* words, int steps) {
 _GRID = 256
 _STRIDE_WORDS, _STEPS, _LATENCY_REPEATS = 1 << 17, 64, 7
 """Of the pointer chase: 1 MiB from one page to the next, as in Comm|Scope."""
-_HOST = -1
+CHAIN_BYTES = (_STEPS + 1) * _STRIDE_WORDS * 8
+HOST = -1
 
 
 @contextmanager
@@ -63,61 +64,52 @@ def managed_memory(size: int) -> Iterator[int]:
         call(driver.cuMemFree, address)
 
 
-def managed_transfers(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeFigure]:
-    """Measure managed memory between the GPU and the NUMA node on which this runs."""
+def require_managed_memory(gpu: GpuDevice) -> None:
+    """Raise NotMeasurableError if managed memory cannot move page by page."""
     if not gpu.attribute("CONCURRENT_MANAGED_ACCESS"):
         raise NotMeasurableError("the GPU and the host cannot use managed memory at the same time")
-    largest = 1 << _LOG2_SIZES[-1]
+
+
+def managed_transfers(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeFigure]:
+    """Measure managed memory between the GPU and the NUMA node on which this runs."""
+    require_managed_memory(gpu)
+    largest = 1 << LOG2_MANAGED_SIZES[-1]
     found: list[NodeFigure] = []
-    with gpu_clock(gpu) as clock, compiled(gpu, _KERNELS, ["touch", "traverse"]) as kernels:
+    with gpu_clock(gpu) as clock, compiled(gpu, MANAGED_KERNELS, ["touch", "traverse"]) as kernels:
         node = int(str(setting["node"]))
         with managed_memory(largest) as memory, managed_memory(largest) as other:
-            moves = _Moves(gpu.index, node, clock, kernels["touch"], (memory, other))
-            for log2_bytes in _LOG2_SIZES:
+            moves = ManagedMoves(gpu.index, node, clock, kernels["touch"], (memory, other))
+            for log2_bytes in LOG2_MANAGED_SIZES:
                 found += _of_size(moves, 1 << log2_bytes, setting)
-        found += _latencies(gpu, node, clock, kernels["traverse"], setting)
-    return found
-
-
-def managed_between(
-    source: GpuDevice, target: GpuDevice, setting: Mapping[str, object]
-) -> list[NodeFigure]:
-    """Measure managed memory that moves to the GPU whose context is current from another."""
-    largest = 1 << _LOG2_SIZES[-1]
-    found = []
-    with (
-        gpu_clock(target) as clock,
-        compiled(target, _KERNELS, ["touch"]) as kernels,
-        managed_memory(largest) as memory,
-    ):
-        moves = _Moves(target.index, 0, clock, kernels["touch"], (memory, memory))
-        for log2_bytes in _LOG2_SIZES:
-            size = 1 << log2_bytes
-            demand = partial(moves.demand_to_gpu, size, source.index)
-            ahead = partial(moves.prefetch, size, source.index, target.index)
+        with managed_memory(CHAIN_BYTES) as memory:
+            chain = PageChain(memory, node, clock)
+            on_gpu = partial(chain.seconds_on_gpu, kernels["traverse"], HOST)
+            on_host = partial(chain.seconds_on_host, gpu.index)
             found += [
-                rate("UM_Demand_GPUToGPU", size, demand, setting),
-                rate("UM_Prefetch_GPUToGPU", size, ahead, setting),
+                step_figure("UM_Latency_HostToGPU", on_gpu, setting),
+                step_figure("UM_Latency_GPUToHost", on_host, setting),
             ]
     return found
 
 
-class _Moves:
+class ManagedMoves:
     """What moves managed memory, each preceded by a prefetch to where it starts from."""
 
     def __init__(
-        self, gpu: int, node: int, clock: GpuClock, touch: GpuFunction, memory: tuple[int, int]
+        self, gpu: int, node: int, clock: GpuClock, touch: GpuFunction, memory: tuple[int, ...]
     ) -> None:
         self.gpu, self.node, self.clock, self.touch = gpu, node, clock, touch
         self.memory = memory
 
-    def demand_to_gpu(self, size: int, source: int = _HOST) -> float:
-        self._place(size, source)
-        return self.clock.seconds(self._touches(self.memory[0], size))
+    def demand_to_gpu(self, size: int, source: int = HOST, work: Work | None = None) -> float:
+        """Let the GPU touch each page, or do `work` with the first memory."""
+        self.place(size, source)
+        return self.clock.seconds(work or self.touches(self.memory[0], size))
 
-    def demand_to_host(self, threads: int, size: int) -> float:
-        self._place(size, self.gpu)
-        pages = _host_bytes(self.memory[0], size)[:: mmap.PAGESIZE]
+    def demand_to_host(self, threads: int, size: int, step: int = mmap.PAGESIZE) -> float:
+        """Let the host write a byte of each `step`."""
+        self.place(size, self.gpu)
+        pages = host_bytes(self.memory[0], size)[::step]
         if threads == 1:
             return seconds_of(partial(_write_ones, pages))
         with ThreadPoolExecutor(threads) as pool:
@@ -128,10 +120,10 @@ class _Moves:
 
     def demand_both_ways(self, size: int) -> float:
         """Let the GPU touch what is on the host, and the host what is on the GPU."""
-        self._place(size, _HOST, self.gpu)
+        self.place(size, HOST, self.gpu)
         on = self.clock.streams[0]
-        touches = self._touches(self.memory[0], size)
-        pages = _host_bytes(self.memory[1], size)[:: mmap.PAGESIZE]
+        touches = self.touches(self.memory[0], size)
+        pages = host_bytes(self.memory[1], size)[:: mmap.PAGESIZE]
 
         def run() -> None:
             touches(on)
@@ -141,35 +133,46 @@ class _Moves:
         return seconds_of(run)
 
     def prefetch(self, size: int, source: int, destination: int) -> float:
-        self._place(size, source)
-        return self.clock.seconds(self._prefetches(self.memory[0], size, destination))
+        """Move the first memory ahead of its use."""
+        self.place(size, source)
+        return self.clock.seconds(self.prefetches(self.memory[0], size, destination))
 
     def prefetch_both_ways(self, size: int) -> float:
-        self._place(size, _HOST, self.gpu)
+        """Move the first memory to the GPU, and the second one to the host."""
+        self.place(size, HOST, self.gpu)
         return self.clock.seconds_together(
             [
-                self._prefetches(self.memory[0], size, self.gpu),
-                self._prefetches(self.memory[1], size, _HOST),
+                self.prefetches(self.memory[0], size, self.gpu),
+                self.prefetches(self.memory[1], size, HOST),
             ]
         )
 
-    def _place(self, size: int, *locations: int) -> None:
+    def place(self, size: int, *locations: int) -> None:
+        """Move each memory to where it starts from."""
         on = self.clock.streams[0]
         for address, location in zip(self.memory, locations, strict=False):
             # A page is nowhere until it is touched.
-            self._touches(address, size)(on)
-            self._prefetches(address, size, location)(on)
+            self.touches(address, size)(on)
+            self.prefetches(address, size, location)(on)
         _synchronize(on)
 
-    def _touches(self, address: int, size: int) -> Work:
-        def launch(on: Any) -> None:
-            arguments = [address_argument(address), (size, ctypes.c_ulonglong)]
-            self.touch.launch((_GRID, 1, 1), (_GRID, 1, 1), arguments, on)
+    def touches(self, address: int, size: int) -> Work:
+        """Return the writes of the GPU to each page."""
+        return page_touches(self.touch, address, size)
 
-        return launch
-
-    def _prefetches(self, address: int, size: int, location: int) -> Work:
+    def prefetches(self, address: int, size: int, location: int) -> Work:
+        """Return the move of memory to a GPU or the host."""
         return lambda on: prefetch(address, size, location, self.node, on)
+
+
+def page_touches(touch: GpuFunction, address: int, size: int) -> Work:
+    """Return the launch of a kernel that writes a byte of each page."""
+
+    def launch(on: Any) -> None:
+        arguments = [address_argument(address), (size, ctypes.c_ulonglong)]
+        touch.launch((_GRID, 1, 1), (_GRID, 1, 1), arguments, on)
+
+    return launch
 
 
 def prefetch(address: int, size: int, gpu: int, node: int, on: Any) -> None:
@@ -185,13 +188,13 @@ def prefetch(address: int, size: int, gpu: int, node: int, on: Any) -> None:
     call(driver.cuMemPrefetchAsync, address, size, where, 0, on)
 
 
-def _of_size(moves: _Moves, size: int, setting: Mapping[str, object]) -> Iterator[NodeFigure]:
+def _of_size(moves: ManagedMoves, size: int, setting: Mapping[str, object]) -> Iterator[NodeFigure]:
     threads = len(os.sched_getaffinity(0))
     one_way: dict[str, Callable[[], float]] = {
         "UM_Demand_HostToGPU": partial(moves.demand_to_gpu, size),
         "UM_Demand_GPUToHost": partial(moves.demand_to_host, 1, size),
-        "UM_Prefetch_HostToGPU": partial(moves.prefetch, size, _HOST, moves.gpu),
-        "UM_Prefetch_GPUToHost": partial(moves.prefetch, size, moves.gpu, _HOST),
+        "UM_Prefetch_HostToGPU": partial(moves.prefetch, size, HOST, moves.gpu),
+        "UM_Prefetch_GPUToHost": partial(moves.prefetch, size, moves.gpu, HOST),
     }
     for name, seconds in one_way.items():
         yield rate(name, size, seconds, setting)
@@ -205,41 +208,36 @@ def _of_size(moves: _Moves, size: int, setting: Mapping[str, object]) -> Iterato
         yield rate(name, size, seconds, setting, moved=2 * size)
 
 
-def _latencies(
-    gpu: GpuDevice, node: int, clock: GpuClock, traverse: GpuFunction, setting: Mapping[str, object]
-) -> Sequence[NodeFigure]:
-    """Measure how long a step takes that needs a page of the other side, one after another."""
-    size = (_STEPS + 1) * _STRIDE_WORDS * 8
-    on = clock.streams[0]
-    with managed_memory(size) as memory:
-        words = _host_bytes(memory, size).view(np.uint64)
+class PageChain:
+    """Managed memory whose pages are visited one after another, each found by the one before."""
 
-        def place(location: int) -> None:
-            words[::_STRIDE_WORDS] = np.arange(1, _STEPS + 2) * _STRIDE_WORDS
-            prefetch(memory, size, location, node, on)
-            _synchronize(on)
+    def __init__(self, memory: int, node: int, clock: GpuClock) -> None:
+        self._memory, self._node, self._clock = memory, node, clock
+        self._words = host_bytes(memory, CHAIN_BYTES).view(np.uint64)
 
-        def on_gpu() -> float:
-            place(_HOST)
-            arguments = [address_argument(memory), (_STEPS, ctypes.c_int)]
-            return clock.seconds(
-                lambda each: traverse.launch((1, 1, 1), (1, 1, 1), arguments, each)
-            )
+    def seconds_on_gpu(self, traverse: GpuFunction, source: int) -> float:
+        """Visit pages that are on the host or another GPU, by a thread of the clock's GPU."""
+        self._place(source)
+        arguments = [address_argument(self._memory), (_STEPS, ctypes.c_int)]
+        one = (1, 1, 1)
+        return self._clock.seconds(lambda on: traverse.launch(one, one, arguments, on))
 
-        def on_host() -> float:
-            place(gpu.index)
-            view = words.data.cast("B").cast("Q")
-            return seconds_of(partial(_follow, view))
+    def seconds_on_host(self, source: int) -> float:
+        """Visit pages that are on a GPU, by this thread."""
+        self._place(source)
+        return seconds_of(partial(_follow, self._words.data.cast("B").cast("Q")))
 
-        return [
-            _step_figure("UM_Latency_HostToGPU", on_gpu, setting),
-            _step_figure("UM_Latency_GPUToHost", on_host, setting),
-        ]
+    def _place(self, location: int) -> None:
+        on = self._clock.streams[0]
+        self._words[::_STRIDE_WORDS] = np.arange(1, _STEPS + 2) * _STRIDE_WORDS
+        prefetch(self._memory, CHAIN_BYTES, location, self._node, on)
+        _synchronize(on)
 
 
-def _step_figure(
+def step_figure(
     name: str, seconds: Callable[[], float], setting: Mapping[str, object]
 ) -> NodeFigure:
+    """Return the time of a step of a chain, of which `seconds` measures all."""
     seconds()
     samples = [seconds() * 1e9 / _STEPS for _ in range(_LATENCY_REPEATS)]
     return figure(name, "ns", samples, {**setting, "steps": _STEPS})
@@ -251,7 +249,7 @@ def _follow(words: memoryview) -> None:
         at = words[at]
 
 
-def _host_bytes(address: int, size: int) -> npt.NDArray[np.uint8]:
+def host_bytes(address: int, size: int) -> npt.NDArray[np.uint8]:
     """Return memory as the host sees it."""
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 

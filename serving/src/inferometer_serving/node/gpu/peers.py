@@ -1,31 +1,44 @@
 """Transfers from one GPU to another, with and without direct access to the other's memory."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 from inferometer_api.nodes.characteristics import NodeFigure
-from inferometer_serving.gpu.device import GpuDevice, call, compiled, device_memory, open_gpu
+from inferometer_serving.gpu.device import (
+    GpuDevice,
+    GpuFunction,
+    call,
+    compiled,
+    device_memory,
+    open_gpu,
+)
 from inferometer_serving.node.gpu.clock import GpuClock, Work, gpu_clock
+from inferometer_serving.node.gpu.contexts import memory_of, peer_access, primary_context
 from inferometer_serving.node.gpu.copies import rate, within_gpus
-from inferometer_serving.node.gpu.managed_memory import managed_between
-from inferometer_serving.node.gpu.zero_copy import WORD_KERNELS, word_kernel
-from inferometer_serving.node.samples import NotMeasurableError
+from inferometer_serving.node.gpu.managed_peers import MANAGED_PEER_FIGURES, managed_between
+from inferometer_serving.node.gpu.zero_copy import WORD_KERNELS, long_kernel, word_kernel
 
 PEER_FIGURES = (
     *("cudaMemcpyAsync_GPUToGPUPeer", "cudaMemcpyAsync_Duplex_GPUGPUPeer"),
     *("cudaMemcpyPeerAsync_GPUToGPUPeer", "cudaMemcpyPeerAsync_Duplex_GPUGPUPeer"),
-    "ZeroCopy_GPUToGPU",
+    *("ZeroCopy_GPUToGPU", "ZeroCopy_GPUToGPU_Write", "implicit_mapped_GPUWrGPU"),
 )
 """With direct access."""
 STAGED_FIGURES = (
     *("cudaMemcpyPeerAsync_GPUToGPU", "cudaMemcpyPeerAsync_Duplex_GPUGPU"),
-    *("UM_Demand_GPUToGPU", "UM_Prefetch_GPUToGPU"),
+    *MANAGED_PEER_FIGURES,
 )
 """Without."""
-_LOG2_SIZES = (12, 16, 20, 24, 27)
+LOG2_PEER_SIZES = (12, 16, 20, 24, 27)
 """Larger copies from peer to peer do not run alone: the driver splits them."""
+_Launch = Callable[[GpuFunction, int, int], Work]
+_READS: Mapping[str, tuple[str, _Launch]] = {"ZeroCopy_GPUToGPU": ("read_words", word_kernel)}
+_WRITES: Mapping[str, tuple[str, _Launch]] = {
+    "ZeroCopy_GPUToGPU_Write": ("write_words", word_kernel),
+    "implicit_mapped_GPUWrGPU": ("write_longs", long_kernel),
+}
 
 
 def staged_transfers(source: int, target: int, setting: Mapping[str, object]) -> list[NodeFigure]:
@@ -33,16 +46,18 @@ def staged_transfers(source: int, target: int, setting: Mapping[str, object]) ->
     with open_gpu(target) as reader, open_gpu(source) as gpu:
         found = list(_peer_copies(gpu, reader, "", setting))
     with open_gpu(source) as gpu, open_gpu(target) as reader:
-        return found + managed_between(gpu, reader, setting)
+        found += managed_between(gpu, reader, setting)
+    return found
 
 
 def direct_transfers(source: int, target: int, setting: Mapping[str, object]) -> list[NodeFigure]:
     """Measure transfers over the link between the GPUs."""
     found: list[NodeFigure] = []
-    with open_gpu(target) as reader, open_gpu(source) as gpu, _peer_access(gpu, reader):
+    with open_gpu(target) as reader, open_gpu(source) as gpu, peer_access(gpu, reader):
         found += _peer_copies(gpu, reader, "Peer", setting)
-    with open_gpu(source) as gpu, open_gpu(target) as reader, _peer_access(reader, gpu):
-        found += _remote_reads(gpu, reader, setting)
+        found += _remote_accesses(gpu, reader, _WRITES, setting)
+    with open_gpu(source) as gpu, open_gpu(target) as reader, peer_access(reader, gpu):
+        found += _remote_accesses(reader, gpu, _READS, setting)
     return found
 
 
@@ -50,13 +65,13 @@ def _peer_copies(
     gpu: GpuDevice, other: GpuDevice, suffix: str, setting: Mapping[str, object]
 ) -> Iterator[NodeFigure]:
     """Copy from the GPU whose context is current to another, and both ways."""
-    largest = 1 << _LOG2_SIZES[-1]
+    largest = 1 << LOG2_PEER_SIZES[-1]
     with ExitStack() as stack:
         clock = stack.enter_context(gpu_clock(gpu))
         own, own_back = (stack.enter_context(device_memory(largest)) for _ in range(2))
-        remote, remote_back = (stack.enter_context(_memory_of(other, largest)) for _ in range(2))
-        contexts = tuple(stack.enter_context(_context(each)) for each in (gpu, other))
-        for log2_bytes in _LOG2_SIZES:
+        remote, remote_back = (stack.enter_context(memory_of(other, largest)) for _ in range(2))
+        contexts = tuple(stack.enter_context(primary_context(each)) for each in (gpu, other))
+        for log2_bytes in LOG2_PEER_SIZES:
             size = 1 << log2_bytes
             by_peer = (
                 _peer_copy(remote, own, contexts[::-1], size),
@@ -80,20 +95,25 @@ def _one_and_both(
     yield rate(name.format("Duplex_GPUGPU"), size, both, setting, moved=2 * size)
 
 
-def _remote_reads(
-    owner: GpuDevice, reader: GpuDevice, setting: Mapping[str, object]
+def _remote_accesses(
+    worker: GpuDevice,
+    owner: GpuDevice,
+    kernels: Mapping[str, tuple[str, _Launch]],
+    setting: Mapping[str, object],
 ) -> Iterator[NodeFigure]:
-    """Let a kernel of the reader, whose context is current, read the owner's memory."""
-    largest = 1 << _LOG2_SIZES[-1]
+    """Let kernels of the worker, whose context is current, access the owner's memory."""
+    largest = 1 << LOG2_PEER_SIZES[-1]
+    names = [kernel for kernel, _ in kernels.values()]
     with (
-        gpu_clock(reader) as clock,
-        compiled(reader, WORD_KERNELS, ["read_words"]) as kernels,
-        _memory_of(owner, largest) as memory,
+        gpu_clock(worker) as clock,
+        compiled(worker, WORD_KERNELS, names) as functions,
+        memory_of(owner, largest) as memory,
     ):
-        for log2_bytes in _LOG2_SIZES:
-            reads = word_kernel(kernels["read_words"], memory, 1 << log2_bytes)
-            seconds = partial(clock.seconds, reads)
-            yield rate("ZeroCopy_GPUToGPU", 1 << log2_bytes, seconds, setting)
+        for log2_bytes in LOG2_PEER_SIZES:
+            size = 1 << log2_bytes
+            for name, (kernel, launch) in kernels.items():
+                seconds = partial(clock.seconds, launch(functions[kernel], memory, size))
+                yield rate(name, size, seconds, setting)
 
 
 def _peer_copy(destination: int, source: int, contexts: tuple[Any, ...], size: int) -> Work:
@@ -102,49 +122,3 @@ def _peer_copy(destination: int, source: int, contexts: tuple[Any, ...], size: i
 
     to, of = contexts
     return lambda on: call(driver.cuMemcpyPeerAsync, destination, to, source, of, size, on)
-
-
-@contextmanager
-def _context(gpu: GpuDevice) -> Iterator[Any]:
-    """Yield the primary context of a GPU, without making it current."""
-    from cuda.bindings import driver  # noqa: PLC0415 - optional
-
-    context = call(driver.cuDevicePrimaryCtxRetain, gpu.device)
-    try:
-        yield context
-    finally:
-        call(driver.cuDevicePrimaryCtxRelease, gpu.device)
-
-
-@contextmanager
-def _memory_of(gpu: GpuDevice, size: int) -> Iterator[int]:
-    """Allocate memory of a GPU whose context need not be current."""
-    from cuda.bindings import driver  # noqa: PLC0415 - optional
-
-    with ExitStack() as stack:
-        call(driver.cuCtxPushCurrent, stack.enter_context(_context(gpu)))
-        try:
-            address = stack.enter_context(device_memory(size))
-        finally:
-            call(driver.cuCtxPopCurrent)
-        yield address
-
-
-@contextmanager
-def _peer_access(gpu: GpuDevice, other: GpuDevice) -> Iterator[None]:
-    """Let the GPU whose context is current access another's memory.
-
-    Raises NotMeasurableError if their link has no such access.
-    """
-    from cuda.bindings import driver  # noqa: PLC0415 - optional
-
-    if not call(driver.cuDeviceCanAccessPeer, gpu.device, other.device):
-        raise NotMeasurableError(
-            f"GPU {gpu.index} has no direct access to the memory of GPU {other.index}"
-        )
-    with _context(other) as context:
-        call(driver.cuCtxEnablePeerAccess, context, 0)
-        try:
-            yield
-        finally:
-            call(driver.cuCtxDisablePeerAccess, context)

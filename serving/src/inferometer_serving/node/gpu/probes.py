@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import permutations
+from itertools import combinations, permutations
 
 from inferometer_api.nodes.characteristics import GpuIdentity, MatrixUnit, NodeFigure
 from inferometer_serving.gpu.device import (
@@ -20,19 +20,32 @@ from inferometer_serving.node.gpu.copies import (
     host_copies,
     local_copies,
 )
+from inferometer_serving.node.gpu.implicit import (
+    IMPLICIT_MANAGED_FIGURES,
+    IMPLICIT_MAPPED_FIGURES,
+    implicit_managed,
+    implicit_mapped,
+)
 from inferometer_serving.node.gpu.launches import LAUNCH_FIGURES, launch_costs
 from inferometer_serving.node.gpu.managed_memory import MANAGED_FIGURES, managed_transfers
+from inferometer_serving.node.gpu.managed_peers import MANAGED_DUPLEX_FIGURES
 from inferometer_serving.node.gpu.memory import (
     HOST_LATENCY_FIGURES,
     MEMORY_FIGURES,
     device_loops,
     host_latency,
 )
+from inferometer_serving.node.gpu.memory_calls import MEMORY_CALL_FIGURES, memory_call_costs
 from inferometer_serving.node.gpu.peers import (
     PEER_FIGURES,
     STAGED_FIGURES,
     direct_transfers,
     staged_transfers,
+)
+from inferometer_serving.node.gpu.peers_both_ways import (
+    DIRECT_DUPLEX_FIGURES,
+    direct_both_ways,
+    staged_both_ways,
 )
 from inferometer_serving.node.gpu.products import product_peak, tensor_cores
 from inferometer_serving.node.gpu.square_product import PRODUCT_TYPES
@@ -49,19 +62,33 @@ _OF_HOST_AND_GPU: Mapping[str, tuple[_Measure, tuple[str, ...]]] = {
     "flushed copies": (flushed_copies, FLUSHED_FIGURES),
     "zero copy": (zero_copies, ZERO_COPY_FIGURES),
     "managed memory": (managed_transfers, MANAGED_FIGURES),
+    "implicit managed": (implicit_managed, IMPLICIT_MANAGED_FIGURES),
+    "implicit mapped": (implicit_mapped, IMPLICIT_MAPPED_FIGURES),
     "host latency": (host_latency, HOST_LATENCY_FIGURES),
     "launches": (launch_costs, LAUNCH_FIGURES),
+    "memory calls": (memory_call_costs, MEMORY_CALL_FIGURES),
 }
 _OF_GPU: Mapping[str, tuple[_Measure, tuple[str, ...]]] = {
     "local copies": (local_copies, ("cudaMemcpyAsync_GPUToGPU",)),
     "memory": (device_loops, MEMORY_FIGURES),
 }
 _PRODUCT_FIGURES = ("gpu/gemm",)
+_BetweenTwo = Callable[[int, int, Mapping[str, object]], Sequence[NodeFigure]]
+_ONE_WAY: Mapping[str, tuple[_BetweenTwo, tuple[str, ...]]] = {
+    "direct": (direct_transfers, PEER_FIGURES),
+    "staged": (staged_transfers, STAGED_FIGURES),
+}
+_BOTH_WAYS: Mapping[str, tuple[_BetweenTwo, tuple[str, ...]]] = {
+    "both ways, direct": (direct_both_ways, DIRECT_DUPLEX_FIGURES),
+    "both ways, staged": (staged_both_ways, MANAGED_DUPLEX_FIGURES),
+}
+_PAIR_FIGURES = tuple(
+    name for each in (_ONE_WAY, _BOTH_WAYS) for _, names in each.values() for name in names
+)
 _FIGURES = (
     *(name for each in (_OF_GPU, _OF_HOST_AND_GPU) for _, names in each.values() for name in names),
     *_PRODUCT_FIGURES,
-    *PEER_FIGURES,
-    *STAGED_FIGURES,
+    *_PAIR_FIGURES,
 )
 
 
@@ -119,17 +146,19 @@ def gpu_units(kernels: TensorKernels) -> list[MatrixUnit]:
 
 def _peer_probes(count: int, nodes: Mapping[int, frozenset[int]]) -> Iterator[NodeProbe]:
     if count == 1:
-        yield NodeProbe("gpu peers", _no_peer, (*PEER_FIGURES, *STAGED_FIGURES))
-    node = min(nodes)
-    for source, target in permutations(range(count), 2):
-        pair = f"(GPU {source} to GPU {target})"
-        setting = {"node": node, "gpu": source, "peer": target}
-        for what, measure, names in (
-            ("peers, direct", direct_transfers, PEER_FIGURES),
-            ("peers, staged", staged_transfers, STAGED_FIGURES),
-        ):
-            probe = partial(_checked, partial(measure, source, target, setting), nodes[node])
-            yield NodeProbe(f"gpu {what} {pair}", probe, names)
+        yield NodeProbe("gpu peers", _no_peer, _PAIR_FIGURES)
+    node, gpus = min(nodes), range(count)
+    for joint, pairs, table in (
+        ("to", permutations(gpus, 2), _ONE_WAY),
+        ("and", combinations(gpus, 2), _BOTH_WAYS),
+    ):
+        for first, second in pairs:
+            setting = {"node": node, "gpu": first, "peer": second}
+            for what, (measure, names) in table.items():
+                probe = partial(_checked, partial(measure, first, second, setting), nodes[node])
+                yield NodeProbe(
+                    f"gpu peers, {what} (GPU {first} {joint} GPU {second})", probe, names
+                )
 
 
 def _measured(

@@ -20,20 +20,25 @@ ZERO_COPY_FIGURES = (
     "ZeroCopy_Duplex_HostGPU",
 )
 WORD_KERNELS = """
-extern "C" __global__ void read_words(int* words, unsigned long long count) {
-    int sum = 0;
-    unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
-    for (unsigned long long at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += step)
-        sum += words[at];
-    if (sum == 0x5ca1ab1e) words[0] = sum;
+#define KERNELS(words_or_longs, type) \\
+extern "C" __global__ void read_##words_or_longs(type* memory, unsigned long long count) { \\
+    type sum = 0; \\
+    unsigned long long step = (unsigned long long)gridDim.x * blockDim.x; \\
+    for (unsigned long long at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += step) \\
+        sum += memory[at]; \\
+    if (sum == 0x5ca1ab1e) memory[0] = sum; \\
+} \\
+extern "C" __global__ void write_##words_or_longs(type* memory, unsigned long long count) { \\
+    unsigned long long step = (unsigned long long)gridDim.x * blockDim.x; \\
+    for (unsigned long long at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += step) \\
+        memory[at] = 1; \\
 }
-extern "C" __global__ void write_words(int* words, unsigned long long count) {
-    unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
-    for (unsigned long long at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += step)
-        words[at] = 1;
-}
+KERNELS(words, int)
+KERNELS(longs, unsigned long long)
 """
-_GRID = 256
+"""Loops over memory, 4 and 8 bytes at a time."""
+_BLOCK = 256
+_WORD_GRID, _LONG_GRID = 256, 2048
 
 
 def zero_copies(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeFigure]:
@@ -61,9 +66,17 @@ def zero_copies(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeFigur
 
 def word_kernel(kernel: GpuFunction, address: int, size: int) -> Work:
     """Return the launch of a kernel over the 4-byte words of memory."""
+    return _launch(kernel, address, size // 4, _WORD_GRID)
 
+
+def long_kernel(kernel: GpuFunction, address: int, size: int) -> Work:
+    """Return the launch of a kernel over the 8-byte words of memory."""
+    return _launch(kernel, address, size // 8, _LONG_GRID)
+
+
+def _launch(kernel: GpuFunction, address: int, count: int, grid: int) -> Work:
     def launch(on: Any) -> None:
-        arguments = [address_argument(address), (size // 4, ctypes.c_ulonglong)]
-        kernel.launch((_GRID, 1, 1), (_GRID, 1, 1), arguments, on)
+        arguments = [address_argument(address), (count, ctypes.c_ulonglong)]
+        kernel.launch((grid, 1, 1), (_BLOCK, 1, 1), arguments, on)
 
     return launch
