@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import onnxruntime  # type: ignore[import-untyped]  # ships no types
 import pytest
 
 from inferometer_serving.gpu.device import GpuDevice, GpuUnavailableError, open_gpu
@@ -15,3 +16,12 @@ def gpu() -> Iterator[GpuDevice]:
             yield opened
     except GpuUnavailableError as error:
         pytest.skip(f"needs a GPU: {error}")
+
+
+@pytest.fixture
+def cuda_provider(gpu: GpuDevice) -> str:
+    """Return the name of ONNX Runtime's provider for the GPU; skip if there is none."""
+    name = "CUDAExecutionProvider"
+    if name not in onnxruntime.get_available_providers():
+        pytest.skip(f"needs onnxruntime-gpu, to use {gpu.name}")
+    return name

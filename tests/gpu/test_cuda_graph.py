@@ -5,29 +5,21 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-import onnxruntime  # type: ignore[import-untyped]  # ships no types
 import pytest
 from numpy.typing import NDArray
 
 from inferometer_fetch.built_in import cached_model, zoo_cache
 from inferometer_models import zoo
 from inferometer_models.graph_file import read_graph
-from inferometer_serving.gpu.device import GpuDevice
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.model.onnx_runtime import load
 from inferometer_serving.model.session import EngineSettings, Interrupt, Session
 from inferometer_serving.options import Device, OnnxRuntimeChoices
 
 _MODEL = "classification/resnet50"
-_CUDA = "CUDAExecutionProvider"
 _DEFAULT = OnnxRuntimeChoices()
 
-
-@pytest.fixture(autouse=True)
-def _provider(gpu: GpuDevice) -> None:
-    assert gpu.name
-    if _CUDA not in onnxruntime.get_available_providers():
-        pytest.skip("needs onnxruntime-gpu")
+pytestmark = pytest.mark.usefixtures("cuda_provider")
 
 
 def _file() -> Path:

@@ -98,6 +98,7 @@ def test_each_algorithm_computes_what_the_cpu_computes(
             assert error < _TOLERANCES[precision], algorithm.name
 
 
+@pytest.mark.usefixtures("cuda_provider")
 @pytest.mark.parametrize("name", ["fused convolution with a sum", "Gemm", "softmax"])
 def test_a_layer_by_onnx_runtime_runs_kernels_on_the_gpu(
     gpu: GpuDevice, recorder: ActivityRecorder, name: str

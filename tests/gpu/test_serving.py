@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime  # type: ignore[import-untyped]  # ships no types
 import pytest
 
 from inferometer_fetch.built_in import cached_model, zoo_cache
@@ -16,7 +15,6 @@ from inferometer_serving.model.session import EngineSettings, Interrupt, Session
 from inferometer_serving.options import Device, ServeOptions
 from inferometer_serving.profile.profiler import ProfileRequest, model_inputs, profile
 
-_CUDA = "CUDAExecutionProvider"
 _MAX_BYTES = 1 << 30
 _MODELS = (
     "classification/mobilenet_v2",
@@ -28,13 +26,7 @@ _MODELS = (
 _TF32_ERROR = 5e-3
 """Of the largest output: TF32, which the provider uses, keeps 10 bits of the mantissa."""
 
-
-@pytest.fixture
-def provider(gpu: GpuDevice) -> GpuDevice:
-    """Skip without a GPU, or without the provider for it."""
-    if _CUDA not in onnxruntime.get_available_providers():
-        pytest.skip("needs onnxruntime-gpu")
-    return gpu
+pytestmark = pytest.mark.usefixtures("cuda_provider")
 
 
 def _file(name: str) -> Path:
@@ -47,7 +39,7 @@ def _session(file: Path, device: Device) -> Session:
 
 
 @pytest.mark.parametrize("name", _MODELS)
-def test_outputs_on_the_gpu_are_those_of_the_cpu(provider: GpuDevice, name: str) -> None:
+def test_outputs_on_the_gpu_are_those_of_the_cpu(cuda_provider: str, name: str) -> None:
     """Within the rounding of TF32, and the provider that ran the nodes is read back."""
     file = _file(name)
     on_cpu, on_gpu = (_session(file, device) for device in (Device.CPU, Device.GPU))
@@ -59,9 +51,8 @@ def test_outputs_on_the_gpu_are_those_of_the_cpu(provider: GpuDevice, name: str)
         error = np.abs(found.astype(np.float64) - wanted).max()
         assert error <= _TF32_ERROR * np.abs(wanted).max()
     assert on_gpu.facts["provider"] == "CUDA"
-    assert on_gpu.placement.nodes_by_provider[_CUDA] > 0
+    assert on_gpu.placement.nodes_by_provider[cuda_provider] > 0
     assert on_gpu.placement.compute_nodes_fell_back == 0
-    assert provider.name
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +70,12 @@ def _profile(kept: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["classification/squeezenet1_1", "text/minilm_l6"])
 def test_a_profile_has_the_kernels_of_its_layers(
-    provider: GpuDevice, profiles: dict[str, dict[str, Any]], name: str
+    gpu: GpuDevice, profiles: dict[str, dict[str, Any]], name: str
 ) -> None:
     """Kernels belong to layers, run in every run, and fit into their serialized layers."""
     found = _profile(profiles, name)
     assert found["kernelsMissing"] == ""
-    assert found["gpu"]["name"] == provider.name
+    assert found["gpu"]["name"] == gpu.name
     kernels = [each for each in found["kernels"] if each["kind"] == "Kernel"]
     assert kernels
     assert all(each["layer"] is not None for each in kernels)
@@ -100,11 +91,11 @@ def test_a_profile_has_the_kernels_of_its_layers(
 
 
 def test_profilers_slow_down_only_their_own_runs(
-    provider: GpuDevice, profiles: dict[str, dict[str, Any]]
+    gpu: GpuDevice, profiles: dict[str, dict[str, Any]]
 ) -> None:
     """Inferences without a profiler are the fastest: each level runs in a process of its own."""
     found = _profile(profiles, "classification/squeezenet1_1")
     fastest = min(found["modelNanoseconds"])
     assert fastest < min(found["profiledNanoseconds"])
     assert fastest < min(found["kernelProfiledNanoseconds"])
-    assert provider.multiprocessors == found["gpu"]["multiprocessors"]
+    assert gpu.multiprocessors == found["gpu"]["multiprocessors"]

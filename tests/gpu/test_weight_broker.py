@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import onnxruntime  # type: ignore[import-untyped]  # ships no types
 import pytest
 from bench.gpu_weights import GpuModel, held, in_turns, running_broker, write_models
 
@@ -132,11 +131,11 @@ def models() -> Iterator[tuple[GpuModel, ...]]:
         yield written
 
 
+@pytest.mark.usefixtures("cuda_provider")
 def test_sessions_on_shared_weights_reply_alike_and_load_faster(
     broker: tuple["subprocess.Popen[str]", Any], models: tuple[GpuModel, ...], tmp_path: Path
 ) -> None:
     """ONNX Runtime copies none of the weights, and computes what it computes on its own."""
-    _skip_without_cuda()
     assert broker
     for model in models:
         found = in_turns(model.path, tmp_path)
@@ -147,11 +146,11 @@ def test_sessions_on_shared_weights_reply_alike_and_load_faster(
         ), json.dumps(found)
 
 
+@pytest.mark.usefixtures("cuda_provider")
 def test_a_killed_server_gives_up_its_reference_and_its_neighbour_goes_on(
     broker: tuple["subprocess.Popen[str]", Any], models: tuple[GpuModel, ...], tmp_path: Path
 ) -> None:
     """The kernel ends the connection of a process that ends."""
-    _skip_without_cuda()
     _, ready = broker
     with held(models[0].path, tmp_path, 2) as servers:
         assert {each.report["weights"].partition(":")[0] for each in servers} == {"shared"}
@@ -161,14 +160,13 @@ def test_a_killed_server_gives_up_its_reference_and_its_neighbour_goes_on(
         assert servers[1].again()["sum"] == servers[1].report["sum"]
 
 
+@pytest.mark.usefixtures("cuda_provider")
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start processes of other users")
 @pytest.mark.parametrize(("admitted", "weights"), [(_STRANGER, "shared"), (1234, "own")])
 def test_another_user_shares_weights_only_if_the_broker_admits_it(
-    gpu: GpuDevice, models: tuple[GpuModel, ...], admitted: int, weights: str
+    models: tuple[GpuModel, ...], admitted: int, weights: str
 ) -> None:
     """A server that is refused loads its own weights."""
-    assert gpu.index == 0
-    _skip_without_cuda()
     with TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         with (
@@ -177,8 +175,3 @@ def test_another_user_shares_weights_only_if_the_broker_admits_it(
         ):
             assert server.report["weights"].partition(":")[0] == weights
             assert ("may not use this broker" in server.report["weights"]) is (weights == "own")
-
-
-def _skip_without_cuda() -> None:
-    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-        pytest.skip("needs onnxruntime-gpu: the installed ONNX Runtime has no CUDA provider")
