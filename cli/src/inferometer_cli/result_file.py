@@ -118,10 +118,17 @@ def save_report(
     prices: "PriceList | None" = None,
     retracted: str | None = None,
 ) -> None:
-    """Write the HTML report, completely or not at all. Raises OSError if it cannot be written."""
+    """Write the HTML report, completely or not at all. Raises OSError if it cannot be written.
+
+    What is not a file, such as a pipe, is written itself.
+    """
     from inferometer_results.report import render_report
 
-    with _temporary_sibling(path, render_report(document, prices, retracted)) as written:
+    page = render_report(document, prices, retracted)
+    if path.exists() and not path.is_file():
+        path.write_text(page, encoding="utf-8")
+        return
+    with _temporary_sibling(path, page) as written:
         written.replace(path)
 
 

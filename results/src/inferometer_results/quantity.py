@@ -12,6 +12,8 @@ PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 
 _TOO_MANY = 10_000
 """From this many units on, a figure is written in the next larger unit."""
+_LARGEST_EXPONENT = 18
+"""Beyond it, in either direction, a number is written with an exponent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +105,15 @@ def count_of(number: float) -> str:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Return a number with so many significant digits and thousands separated: 1,230, 0.0457."""
+    """Return a number with so many significant digits and thousands separated: 1,230, 0.0457.
+
+    One that no measurement has is written with an exponent: 1.00e+308.
+    """
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else DASH
     exponent = math.floor(math.log10(abs(value)))
+    if abs(exponent) > _LARGEST_EXPONENT:
+        return f"{value:.{digits - 1}e}"
     rounded = round(value, digits - 1 - exponent)
     # Rounding may carry: 9.996 is 10.0, not 10.00.
     exponent = math.floor(math.log10(abs(rounded)))

@@ -122,6 +122,44 @@ def test_a_report_that_cannot_be_written_is_named(
         assert failed.stderr.startswith(f"inferometer: Cannot write {place}: ")
 
 
+def test_a_report_for_a_device_is_written_to_the_device(
+    inferometer: Command, id_: str, tmp_path: Path
+) -> None:
+    """A pipe stays one; what a device refuses is an error."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        found = pool.submit(pipe.read_text)
+        assert inferometer("results", "show", id_, "--report", str(pipe)).code == 0
+        assert "<html" in found.result(timeout=60)
+    assert pipe.is_fifo()
+    failed = inferometer("results", "show", id_, "--report", "/dev/full")
+    assert failed.code == 1
+    assert "Cannot write /dev/full: No space left on device." in failed.stderr
+
+
+@pytest.mark.parametrize("words", [("list", "--offset"), ("trend", "--limit")])
+def test_a_number_that_no_database_holds_is_refused(
+    inferometer: Command, words: tuple[str, str]
+) -> None:
+    """SQLite and PostgreSQL have whole numbers of 64 bits."""
+    refused = inferometer("results", *words, str(2**63))
+    assert refused.code == 2
+    assert "No database can hold a value such as this one." in refused.stderr
+
+
+def test_results_that_share_no_scenario_differ_in_it(inferometer: Command, id_: str) -> None:
+    """The other conditions that differ are named too, before the comparison is refused."""
+    assert inferometer("results", "import", str(KEPT / "1.1-local.json")).code == 0
+    rows = json.loads(inferometer("results", "list", "--json").stdout)
+    (other,) = (str(row["id"]) for row in rows if row["id"] != id_)
+    refused = inferometer("results", "compare", id_, other)
+    assert refused.code == 2
+    assert "different scenario: s0, s1, s2 in A, latency, traffic" in refused.stderr
+    assert "different engine: " in refused.stderr
+    assert refused.stderr.endswith("have no scenario in common.\n")
+
+
 def test_a_comparison_names_the_conditions_that_differ(
     inferometer: Command, id_: str, tmp_path: Path
 ) -> None:
@@ -386,11 +424,11 @@ def test_a_whole_store_moves_to_another_machine(
     inferometer("results", "tag", id_, "baseline")
     assert inferometer("results", "export", "--all", "-o", archive).code == 0
     completed = inferometer("results", "import", archive, "--database", other)
-    assert completed.stderr == "1 results kept, 0 known already, 0 refused.\n"
+    assert completed.stderr == "1 kept, 0 known already, 0 refused.\n"
     found = inferometer("results", "list", "--where", "tag=baseline", "--database", other)
     assert id_[:12] in found.stdout
     completed = inferometer("results", "import", archive, CLUSTER)
-    assert completed.stderr == "0 results kept, 2 known already, 0 refused.\n"
+    assert completed.stderr == "0 kept, 2 known already, 0 refused.\n"
 
 
 def test_a_backup_brings_a_lost_database_back(
@@ -440,7 +478,7 @@ def test_an_import_that_ends_early_says_what_it_kept(
     failed = inferometer("results", "import", CLUSTER, CLUSTER)
     assert failed.code == 1
     assert failed.stderr == (
-        "inferometer: The disk is full. Before that: 1 results kept, 0 known already, 0 refused.\n"
+        "inferometer: The disk is full. Before that: 1 kept, 0 known already, 0 refused.\n"
     )
 
 
@@ -462,7 +500,7 @@ def test_what_cannot_be_imported_is_named_and_the_rest_is_kept(
     assert f"{empty} holds no result.json." in completed.stderr
     assert f"{broken} is not JSON." in completed.stderr
     assert "Cannot read none.json: No such file or directory." in completed.stderr
-    assert "1 results kept, 0 known already, 4 refused." in completed.stderr
+    assert "1 kept, 0 known already, 4 refused." in completed.stderr
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
@@ -485,7 +523,7 @@ def test_a_number_that_is_not_finite_costs_one_file(
         f"{tmp_path / 'a' / 'result.json'} has {shown} at scenarios.0.steps.0.achievedQps, which "
         "is no finite number. Measure again.\n"
     ) in completed.stderr
-    assert "1 results kept, 0 known already, 1 refused." in completed.stderr
+    assert "1 kept, 0 known already, 1 refused." in completed.stderr
     exported = inferometer("results", "export", "--format", "jsonl").stdout
     assert len(exported.splitlines()) == 1
     assert "Infinity" not in exported
@@ -500,7 +538,7 @@ def test_an_archive_with_a_damaged_document_restores_the_rest(
     completed = inferometer("results", "import", str(archive), CLUSTER, *other)
     assert completed.code == 1
     assert f"what people added to result {id_[:12]} was left out" in completed.stderr
-    assert "1 results kept, 0 known already, 2 refused." in completed.stderr
+    assert "1 kept, 0 known already, 2 refused." in completed.stderr
 
 
 def test_a_byte_that_is_not_utf_8_costs_one_line_of_an_archive(
@@ -514,7 +552,7 @@ def test_a_byte_that_is_not_utf_8_costs_one_line_of_an_archive(
     completed = inferometer("results", "import", str(archive), *other)
     assert completed.code == 1
     assert completed.stderr == (
-        f"{archive}:1 is not a line of an archive.\n1 results kept, 0 known already, 1 refused.\n"
+        f"{archive}:1 is not a line of an archive.\n1 kept, 0 known already, 1 refused.\n"
     )
     found = inferometer("results", "list", "--where", "tag=baseline", *other)
     assert id_[:12] in found.stdout
@@ -536,7 +574,7 @@ def test_a_damaged_document_is_named_and_repaired_by_a_backup(
     exported = inferometer("results", "export", "--all", "-o", str(partial))
     indexed = inferometer("results", "reindex")
     for completed, end in (
-        (exported, "1 damaged documents left out. The others are exported.\n"),
+        (exported, "Left out, because they are damaged: 1. The others are exported.\n"),
         (indexed, "1 results indexed.\n"),
     ):
         assert completed.code == 1
@@ -546,7 +584,7 @@ def test_a_damaged_document_is_named_and_repaired_by_a_backup(
     repaired = inferometer("results", "import", str(backup))
     assert repaired.stderr == (
         f"The document {id_} was damaged, and is whole again.\n"
-        "0 results kept, 2 known already, 0 refused.\n"
+        "0 kept, 2 known already, 0 refused.\n"
     )
     assert inferometer("results", "list", "--json").stdout == before
 
@@ -557,8 +595,8 @@ def test_results_are_deleted_and_pruned(inferometer: Command, id_: str) -> None:
     beyond = inferometer("results", "prune", "--older-than-days", "1000000")
     assert (beyond.code, "less than or equal to 100000" in beyond.stderr) == (2, True)
     oldest = inferometer("results", "prune", "--older-than-days", "100000")
-    assert oldest.stderr == "0 results deleted.\n"
+    assert oldest.stderr == "Results deleted: 0.\n"
     completed = inferometer("results", "prune", "--older-than-days", "0", "--dry-run")
     assert completed.stderr == "1 results would be deleted.\n"
-    assert inferometer("results", "delete", id_[:6]).stderr == "1 results deleted.\n"
+    assert inferometer("results", "delete", id_[:6]).stderr == "Results deleted: 1.\n"
     assert inferometer("results", "reindex").stderr == "0 results indexed.\n"

@@ -62,6 +62,14 @@ def test_a_finding_that_cannot_be_read_is_counted(inferometer: Command, database
     assert f"inferometer results confirm {ids[20][:12]}" in shown.stdout
 
 
+def test_a_scenario_without_a_series_is_refused(inferometer: Command, database: str) -> None:
+    """With those that there are."""
+    keep(database, a_step_up())
+    refused = inferometer("results", "trend", "--scenario", "other")
+    assert refused.code == ExitCode.REFUSED
+    assert f"No series is of this scenario and step. There are: {SCENARIO}." in refused.stderr
+
+
 def test_a_trend_has_a_line_with_its_change_points(inferometer: Command, database: str) -> None:
     """A dot for each run, the candidate with its label, and what can be judged."""
     ids = keep(database, a_step_up())

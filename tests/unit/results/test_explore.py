@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from inferometer_api.plan.cluster_objects import INSTANCE_TYPE_LABEL
 from inferometer_api.results.reading import read_result
 from inferometer_results.compare.comparison import compare
 from inferometer_results.explore.batch_scaling import batch_scaling
-from inferometer_results.explore.charts import numbered_changes, trend_chart
+from inferometer_results.explore.charts import front_chart, numbered_changes, trend_chart
 from inferometer_results.explore.eligibility import why_not_ranked
 from inferometer_results.explore.figure import FIGURES
 from inferometer_results.explore.merged import merged_percentiles
+from inferometer_results.explore.model import model_view
 from inferometer_results.explore.outliers import compared_nodes, node_figures
 from inferometer_results.explore.pareto import pareto_front
 from inferometer_results.explore.prices import (
@@ -29,7 +31,7 @@ from inferometer_results.explore.prices import (
 from inferometer_results.explore.trend import trend
 from inferometer_results.history.trend import ChangeFinding
 from inferometer_results.report import render_report
-from inferometer_results.report.chart import ReferenceLine
+from inferometer_results.report.chart import Line, ReferenceLine
 from inferometer_results.report.histogram import decode
 from inferometer_results.store.summaries import differing_fields
 from support.stored_results import LOCAL, a_document
@@ -289,6 +291,7 @@ def test_a_trend_marks_the_change_points_of_the_series() -> None:
     assert listed[2].startswith("the level changes by +20.0 %")
     chart = trend_chart(found, FIGURES["p50"])
     assert chart is not None
+    assert chart.summary == "27 results that count, from 99.0 ns to 121 ns."
     assert [each.tone for each in chart.marks if isinstance(each, ReferenceLine)] == ["bound"]
     assert listed[2].endswith("a candidate")
     finding = ChangeFinding("latency", "", "p50", 1.19, 1.17, 1.21, 12)
@@ -341,6 +344,43 @@ def test_a_node_with_other_conditions_is_named_and_not_judged() -> None:
     assert found["e"].ratio == pytest.approx(1.5)
     assert found["d"].is_outlier
     assert compared_nodes([], {}).rows == {}
+
+
+def _point(number: int, rate: float, **fields: Any) -> dict[str, Any]:
+    """Return a measurement of a model, with a latency by which every rate is on the front."""
+    place = {"scenario": "latency", "step": "", "node": "a", "batch_size": 1}
+    server = {"engine": "onnxruntime 1", "server": "inferometer 1", "runtime": "OnnxRuntime"}
+    figures = {"samples_per_second": rate, "p99_nanoseconds": rate * 1e6}
+    return _row(number, 1, **place, **server, **figures) | fields
+
+
+@pytest.mark.parametrize("rates", list(permutations((10.0, 30.0, 20.0))))
+def test_the_repeat_of_the_middle_rate_stands_for_a_result(rates: tuple[float, ...]) -> None:
+    """Wherever it comes; older results and INVALID repeats have no part in it."""
+    rows = [
+        *(_point(2, rate) for rate in rates),
+        _point(2, 5.0, verdict="INVALID"),
+        _point(1, 90.0),
+    ]
+    (group,) = model_view(rows, {}, {}, None, mixed=False).groups
+    assert group.newest["samples_per_second"] == 20.0
+    assert (group.count, group.p99_range) == (2, (10e6, 90e6))
+
+
+def test_the_chart_of_a_model_ranks_what_may_rank() -> None:
+    """What may not is grey, and never the fastest; nothing is if conditions differ."""
+    rows = [_point(2, 90.0, node="b", outcome="Interrupted"), _point(1, 30.0)]
+    view = model_view(rows, {}, {}, None, mixed=False)
+    colours = {"onnxruntime 1": 1}
+    chart = front_chart(view.groups, colours, is_ranked=view.is_ranked)
+    assert chart is not None
+    lines = [each for each in chart.marks if isinstance(each, Line)]
+    assert [(each.series, float(each.x[0])) for each in lines] == [(1, 30.0), (0, 90.0)]
+    assert "2 points, 1 of them of results that may rank." in chart.summary
+    assert "Most inferences per second: onnxruntime 1, a: 30.0/s" in chart.summary
+    unranked = front_chart(view.groups, colours, is_ranked=False)
+    assert unranked is not None
+    assert "Most" not in unranked.summary
 
 
 @pytest.mark.parametrize(

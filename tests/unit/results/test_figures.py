@@ -30,6 +30,8 @@ from inferometer_results.quantity import (
         (1234.5, "1,230"),
         (987_654, "988,000"),
         (-1.5, "-1.50"),
+        (1e308, "1.00e+308"),
+        (5e-324, "4.94e-324"),
         (math.nan, DASH),
         (math.inf, DASH),
     ],

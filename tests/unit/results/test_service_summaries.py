@@ -529,6 +529,20 @@ def test_views_have_addresses_and_data_and_no_text_becomes_html(explorer: _Explo
             assert explorer.client.get(each).status_code == 200, each
 
 
+def test_the_links_of_a_model_with_quotation_marks_lead_on(tmp_path: Path) -> None:
+    """They are doubled in the condition that finds its runs."""
+    found = json.loads(_document(1, "bench-1", 1.0))
+    found["environment"]["model"]["name"] = 'a"b'
+    with Store(str(tmp_path / "results.db")) as store:
+        store.add(json.dumps(found).encode(), ORIGIN, source="x")
+        app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+        client = TestClient(app, base_url="http://127.0.0.1:8090")
+        page = HtmlPage(client.get("/models").text)
+        assert 'a"b' in page.text
+        for each in (link for link in page.values("href") if link.startswith("/")):
+            assert client.get(each).status_code == 200, each
+
+
 def test_a_model_shows_its_cold_starts_beside_latency_and_cost(tmp_path: Path) -> None:
     """The median of the newest cold start of each stack and node stands in every scenario."""
     with Store(str(tmp_path / "results.db")) as store:

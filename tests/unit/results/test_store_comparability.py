@@ -11,6 +11,7 @@ from inferometer_results.store.comparability import (
     MEASUREMENT_VERSION,
     comparability_key,
     differing,
+    differing_conditions,
     key_digest,
 )
 from support.stored_results import CLUSTER, KEPT, LOCAL
@@ -219,6 +220,17 @@ def test_instances_that_a_server_does_not_report_are_those_of_the_run() -> None:
     launched = changed("environment", "server", "launched", value=True, like=CLUSTER)
     two = changed("run", "spec", "server", "instances", value=2, like=launched)
     assert differing(key_of(launched, "s0"), key_of(two, "s0"))["threads"] == ("", "instances 2")
+
+
+def test_results_without_a_scenario_in_common_differ_in_it_and_in_what_they_share() -> None:
+    """They are not comparable, whatever else is equal."""
+    local, cluster = (
+        read_result(json.dumps(each), source="x").document for each in (LOCAL, CLUSTER)
+    )
+    found = differing_conditions(local, cluster, [])
+    assert found["scenario"] == ("latency, traffic, sizes, clients, capacity", "s0, s1, s2")
+    assert {"model", "engine", "node class"} <= found.keys()
+    assert differing_conditions(local, local, []) == {}
 
 
 def test_the_load_generators_image_is_no_condition() -> None:

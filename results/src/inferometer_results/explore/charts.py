@@ -35,8 +35,13 @@ def series_of(names: Sequence[str]) -> dict[str, int]:
     return {name: index + 1 if index < SERIES_COUNT else 0 for index, name in enumerate(distinct)}
 
 
-def front_chart(groups: Sequence[MeasuredGroup], colours: Mapping[str, int]) -> Chart | None:
-    """Return latency against throughput of the groups that have both, with their front."""
+def front_chart(
+    groups: Sequence[MeasuredGroup], colours: Mapping[str, int], *, is_ranked: bool
+) -> Chart | None:
+    """Return latency against throughput of the groups that have both, with their front.
+
+    Those that may not rank are grey. Only if the others are ranked, the fastest one is named.
+    """
     drawn = [
         each
         for each in groups
@@ -56,30 +61,35 @@ def front_chart(groups: Sequence[MeasuredGroup], colours: Mapping[str, int]) -> 
                 dashed=True,
             )
         )
-    for name, colour in colours.items():
-        of_stack = [each for each in drawn if each.stack == name]
-        if not of_stack:
-            continue
-        marks.append(
-            Line(
-                points_apart([_rate(each) for each in of_stack]),
-                points_apart([unit.of(each.newest["p99_nanoseconds"]) for each in of_stack]),
-                colour,
-                values=texts_apart([_point_words(each) for each in of_stack]),
-                dots=True,
-            )
+    ranked = [each for each in drawn if not each.excluded]
+    coloured = [
+        (colour, [each for each in ranked if each.stack == name])
+        for name, colour in colours.items()
+    ]
+    marks += [
+        Line(
+            points_apart([_rate(each) for each in some]),
+            points_apart([unit.of(each.newest["p99_nanoseconds"]) for each in some]),
+            colour,
+            values=texts_apart([_point_words(each) for each in some]),
+            dots=True,
         )
-    best = max(drawn, key=_rate)
+        for colour, some in (*coloured, (0, [each for each in drawn if each.excluded]))
+        if some
+    ]
+    summary = f"{len(drawn)} points, {len(ranked)} of them of results that may rank."
+    if is_ranked and ranked:
+        summary += f" Most inferences per second: {_point_words(max(ranked, key=_rate))}."
     latencies = [unit.of(each.newest["p99_nanoseconds"]) for each in drawn]
     is_wide = max(latencies) >= _SPANS_DECADES * min(latencies)
     return Chart(
         key="front",
         title="Latency against throughput",
-        caption="Each point is a step under the same conditions on one node, by its newest valid "
-        "result."
+        caption="Each point is a step under the same conditions on one node, by its newest result "
+        "that ranks; grey points do not rank."
         + " The dashed line joins the points that no other one beats in both."
         * (len(front) > 1),
-        summary=f"{len(drawn)} points. Most inferences per second: {_point_words(best)}.",
+        summary=summary,
         x=linear_axis("Inferences/s", [_rate(each) for each in drawn]),
         y=log_axis(f"p99 ({unit.name}, logarithmic)", latencies)
         if is_wide
@@ -127,6 +137,7 @@ def trend_chart(found: TimeSeries, figure: ShownFigure) -> Chart | None:
         return None
     times = {each.row["started_at"]: start_seconds(each.row["started_at"]) for each in found.points}
     values = [each.value for each in found.points]
+    counted = [each.value for each in found.counted]
     unit = figure.unit(values)
     marks: list[Mark] = []
     for is_excluded, colour in ((True, 0), (False, 1)):
@@ -166,8 +177,12 @@ def trend_chart(found: TimeSeries, figure: ShownFigure) -> Chart | None:
         caption="Grey points do not count: they are INVALID, retracted or profiled. Numbered lines "
         "are explained below; red ones are candidates for a change. Strokes reach from the "
         "lowest to the highest repeat.",
-        summary=f"{len(found.counted)} results from {figure.text(min(values))} to "
-        f"{figure.text(max(values))}.",
+        summary=f"{len(counted)} results that count"
+        + (
+            f", from {figure.text(min(counted))} to {figure.text(max(counted))}."
+            if counted
+            else "."
+        ),
         x=time_axis("Start of the run (UTC)", list(times.values())),
         y=linear_axis(
             f"{figure.name} ({unit.name})",

@@ -27,7 +27,7 @@ class MeasuredGroup:
     stack: str
     node: str
     newest: Row
-    """The newest measurement that ranks, otherwise the newest."""
+    """Of the newest result that ranks, otherwise of the newest, the repeat of the middle rate."""
     count: int
     """How many rank."""
     excluded: str
@@ -82,7 +82,7 @@ def _group(
     rows: Sequence[Row], labels: Mapping[str, Sequence[Row]], prices: PriceList | None
 ) -> MeasuredGroup:
     ranked = [row for row in rows if not why_not_ranked(row)]
-    newest = (ranked or rows)[0]
+    newest = _middle_repeat(ranked or rows)
     tails = [row["p99_nanoseconds"] for row in ranked if row["p99_nanoseconds"]]
     return MeasuredGroup(
         newest["key"],
@@ -97,6 +97,13 @@ def _group(
         (min(tails), max(tails)) if tails else None,
         row_cost(newest, labels.get(newest["id"], ()), prices) if ranked else None,
     )
+
+
+def _middle_repeat(rows: Sequence[Row]) -> Row:
+    """Return the repeat of the first result whose rate is the middle one, the lower one of two."""
+    repeats = [row for row in rows if row["id"] == rows[0]["id"]]
+    in_order = sorted(repeats, key=lambda row: float(row["samples_per_second"] or 0))
+    return in_order[(len(in_order) - 1) // 2]
 
 
 def row_cost(row: Row, labels: Sequence[Row], prices: PriceList | None) -> float | None:

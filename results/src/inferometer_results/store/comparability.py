@@ -107,9 +107,20 @@ def condition_of(key: Mapping[str, str], name: str) -> str:
 def differing_conditions(
     first: ResultDocument, second: ResultDocument, scenarios: Iterable[str]
 ) -> dict[str, tuple[str, str]]:
-    """Return the conditions in which any of these scenarios of two results differs."""
+    """Return the conditions in which any of these scenarios of two results differs.
+
+    Without a scenario, because the results have none in common: their scenarios, and what all
+    scenarios of a result share.
+    """
     found: dict[str, tuple[str, str]] = {}
     names = list(scenarios)
+    if not names:
+        one, other = (
+            {"scenario": ", ".join(dict.fromkeys(each.name for each in document.scenarios))}
+            | _of_document(document)
+            for document in (first, second)
+        )
+        return differing(one, other)
     others = comparability_keys(second, names)
     for name, key in comparability_keys(first, names).items():
         found |= differing(key, others[name])

@@ -165,7 +165,7 @@ def resolve(connection: Connection, prefix: str) -> str:
     if len(wanted) < _SHORTEST_PREFIX or set(wanted) - set("0123456789abcdef"):
         raise NoSuchResultError(
             f"{prefix!r} is not the ID of a result. Give at least {_SHORTEST_PREFIX} of its "
-            "characters, as `inferometer results list` prints them."
+            "characters (0 to 9, a to f), as `inferometer results list` prints them."
         )
     # Neither LIKE nor the index of kinds would find it without a look at every document.
     query = select(DOCUMENT.c.id).where(

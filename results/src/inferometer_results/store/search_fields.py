@@ -53,7 +53,7 @@ _FIGURE_OF_COLUMN: dict[ColumnElement[Any], str] = {
 }
 
 FIELDS: Mapping[str, Field] = {
-    "id": Field(RESULT.c.id, "text", "ID of the result"),
+    "id": Field(RESULT.c.id, "text", "ID of the result; id~ finds a part of it"),
     "run": Field(RESULT.c.name, "text", "name of the run"),
     "namespace": Field(RESULT.c.namespace, "text", "namespace of the run"),
     "cluster": Field(RESULT.c.cluster_uid, "text", "UID of the cluster"),

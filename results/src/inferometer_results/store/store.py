@@ -371,7 +371,7 @@ class Store:
         with describing(self.address), self.engine.connect() as connection:
             try:
                 yield connection.execution_options(read_only=True, readable=self._readable())
-            except DataError as error:
+            except (DataError, OverflowError) as error:
                 raise SearchError("No database can hold a value such as this one.") from error
 
     @contextmanager

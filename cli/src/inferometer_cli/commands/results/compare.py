@@ -47,12 +47,12 @@ def compare(  # noqa: PLR0913 - one argument for each option
         read_result(content, source=f"Result {each}").document for each, content in found
     )
     comparison = compared(first, second, prices=load_prices(prices), sides=sides)
-    if not comparison.pairs:
-        raise RefusedError(f"{before} and {after} have no scenario in common.")
     names = (pair.before.scenario for pair in comparison.pairs)
     for condition, (one, other) in differing_conditions(first, second, names).items():
         words = f"{one or 'unknown'} in A, {other or 'unknown'} in B"
         print_message(f"different {condition}: {words}")
+    if not comparison.pairs:
+        raise RefusedError(f"{before} and {after} have no scenario in common.")
     for side in sides:
         if side.retraction is not None:
             print_message(f"{side.name} is retracted, and not judged: {side.retraction}")

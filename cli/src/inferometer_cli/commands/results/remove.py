@@ -30,7 +30,7 @@ def delete(
     options = ClusterOptions(None, context, kubeconfig)
     with opened_source(database, options, in_cluster=cluster) as source:
         deleted = source.delete(ids)
-    print_message(f"{deleted} results deleted.")
+    print_message(f"Results deleted: {deleted}.")
 
 
 def prune(

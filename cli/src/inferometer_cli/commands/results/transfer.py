@@ -99,7 +99,7 @@ def _export_archive(lines: Iterator[str], output: Path | None) -> None:
     if not written and not faults:
         print_message("Nothing is exported: there are no results.")
     if faults:
-        print_message(f"{faults} damaged documents left out. The others are exported.")
+        print_message(f"Left out, because they are damaged: {faults}. The others are exported.")
         raise typer.Exit(1)
 
 
@@ -139,7 +139,7 @@ def import_results(
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    return "{kept} results kept, {known} known already, {refused} refused.".format_map(counts)
+    return "{kept} kept, {known} known already, {refused} refused.".format_map(counts)
 
 
 def _imported(store: "Store", path: Path) -> "Iterator[Imported]":

@@ -6,6 +6,7 @@ import orjson
 import typer
 
 from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
+from inferometer_cli.exits import RefusedError
 from inferometer_cli.result_source import ClusterOption, ResultSource, opened_source
 from inferometer_cli.result_store import DatabaseOption, WhereOption
 from inferometer_cli.terminal import flushed_output, output_console, print_message, print_output
@@ -67,6 +68,12 @@ def trend(  # noqa: PLR0913 - one argument for each option
         fields = [trend_fields(each) for each in chosen]
         print_output(orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode())
         return
+    if found and not chosen:
+        names = (each.series.name for each in found)
+        known = dict.fromkeys(", ".join(filter(None, (each.scenario, each.step))) for each in names)
+        raise RefusedError(
+            f"No series is of this scenario and step. There are: {'; '.join(known)}."
+        )
     if not chosen:
         print_message("No VALID results with this figure.")
         return

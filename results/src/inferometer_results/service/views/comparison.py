@@ -103,7 +103,10 @@ def overlays(documents: Sequence[ResultDocument]) -> list[Overlay]:
         chart = percentile_chart(scenario, bounds.pop() if len(bounds) == 1 else None)
         if chart is not None:
             title = ", ".join(filter(None, key))
-            drawn.append(Overlay(title, chart.caption, draw(chart, f"overlay-{number}")))
+            caption = chart.caption
+            if any(_has_repeats(each, key[0]) for each in drawn_documents):
+                caption += " Of several repeats the first one is drawn."
+            drawn.append(Overlay(title, caption, draw(chart, f"overlay-{number}")))
     return drawn
 
 
@@ -204,6 +207,10 @@ def _answered(document: ResultDocument) -> dict[tuple[str, str], tuple[ScenarioR
             if step.latency is not None:
                 found.setdefault((scenario.name, step.label), (scenario, step))
     return found
+
+
+def _has_repeats(document: ResultDocument, scenario: str) -> bool:
+    return sum(each.name == scenario for each in document.scenarios) > 1
 
 
 def as_json(found: ComparedResults) -> dict[str, Any]:

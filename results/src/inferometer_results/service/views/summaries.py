@@ -174,7 +174,10 @@ def show_model(
         tuple(Choice(each, here.url(scenario=each), each == chosen) for each in names),
         view,
         colours,
-        drawn_charts(front_chart(view.groups, colours), scaling_chart(view.scalings, colours)),
+        drawn_charts(
+            front_chart(view.groups, colours, is_ranked=view.is_ranked),
+            scaling_chart(view.scalings, colours),
+        ),
         cold_start_figures(rows, lambda id_: read_stored(store, id_)[1].document),
         shown_alone=MOST_MEASUREMENTS if is_cut else None,
     )
