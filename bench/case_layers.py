@@ -64,10 +64,12 @@ def _profiled(model: str) -> dict[str, Any]:
         inferometer(*words, "--output", folder, "--json", accepted=(0, 3))
         content = (Path(folder) / "result.json").read_bytes()
     (step,) = profiled_steps(read_result(content, source=model).document)
+    layers = outermost(layers_of(step.profile))
+    total_ns = sum(layer.latency_ns for layer in layers)
     return {
-        "share": layers_share(step.profile, step.profile.profiled_nanoseconds),
-        "shareWithoutProfiler": layers_share(step.profile, step.profile.model_nanoseconds),
-        "layers": len(outermost(layers_of(step.profile))),
+        "share": layers_share(step.profile),
+        "shareWithoutProfiler": total_ns / median(step.profile.model_nanoseconds),
+        "layers": len(layers),
     }
 
 
@@ -138,11 +140,10 @@ LAYERS_SUM = Case(
     title="Do the layers of a model sum to its inference?",
     text="""\
 30 models of the zoo under `inferometer profile`: batch 1, one thread, ONNX Runtime. The times of
-the layers, without the profiler's own time within each, are summed and divided by the time of
-the inference without the profiler that had its turn before or after the profiled one, so that slow
-moments of the machine meet both; a model counts with the median of 150 such quotients. The sum is
-also divided by the profiled inference's own time: what is left there is the profiler, which writes
-between the layers.""",
+the layers, without the profiler's own time within each, are summed and divided by the time of an
+inference without the profiler, which takes turns with the profiled ones; a model counts with the
+medians over 150 inferences. The sum is also divided by the profiled inference's own time: what is
+left there is the profiler, which writes between the layers.""",
     commands=(".venv/bin/python bench/run.py --case layers-sum",),
     sides=(Side(_OURS),),
     stage=_sums_stage,

@@ -91,18 +91,16 @@ def overhead_of(profile: StepProfile) -> Interval | None:
     return difference(profile.profiled_nanoseconds, profile.model_nanoseconds)
 
 
-def layers_share(profile: StepProfile, inferences_ns: Sequence[float]) -> float:
-    """Return the layers' part of an inference: the median over its runs, or that of the means.
-
-    `inferences_ns`: the profiled runs, or the runs without a profiler that took turns with them.
-    """
+def layers_share(profile: StepProfile) -> float:
+    """Return the layers' part of an inference: the median over runs, or that of the means."""
     layers = outermost(layers_of(profile))
-    if not layers or not inferences_ns:
+    runs = profile.profiled_nanoseconds
+    if not layers or not runs:
         return 0.0
-    if all(len(layer.durations_ns) == len(inferences_ns) for layer in layers):
+    if all(len(layer.durations_ns) == len(runs) for layer in layers):
         sums = map(sum, zip(*(layer.durations_ns for layer in layers), strict=True))
-        return median(part / whole for part, whole in zip(sums, inferences_ns, strict=True))
-    return sum(layer.latency_ns for layer in layers) / trimmed_mean(inferences_ns)
+        return median(part / whole for part, whole in zip(sums, runs, strict=True))
+    return sum(layer.latency_ns for layer in layers) / trimmed_mean(runs)
 
 
 def sentences_of(each: ProfiledStep) -> Iterator[str]:
@@ -125,14 +123,11 @@ def sentences_of(each: ProfiledStep) -> Iterator[str]:
             yield from profile.notes
             return
         total = sum(layer.latency_ns for layer in outermost(layers))
-        plain, own = (
-            100 * layers_share(profile, each)
-            for each in (profile.model_nanoseconds, profile.profiled_nanoseconds)
-        )
         yield (
-            f"{_layers_take(len(layers))} {total / 1e6:.3f} ms: {plain:.1f} % of an inference "
-            f"without the profiler, and {own:.1f} % of their own, in which the profiler writes "
-            "between them."
+            f"{_layers_take(len(layers))} {total / 1e6:.3f} ms: "
+            f"{100 * total / median(profile.model_nanoseconds):.1f} % of an inference without the "
+            f"profiler, and {100 * layers_share(profile):.1f} % of their own, in which the "
+            "profiler writes between them."
         )
         begin, middle, end = thirds(layers, lambda layer: layer.latency_ns)
         if total:

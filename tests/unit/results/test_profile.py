@@ -4,8 +4,6 @@ import csv
 from dataclasses import replace
 from io import StringIO
 
-import pytest
-
 from inferometer_api.results.reading import ReadResult
 from inferometer_api.results.result import LayerProfile, ResultDocument, StepProfile
 from inferometer_results.compare.comparison import compare
@@ -77,18 +75,7 @@ def test_sentences_have_overhead_coverage_and_reasons() -> None:
     )
     assert any(line.startswith(summed) for line in first)
     assert "Kernel level is unavailable: It has none." in last
-    profile = _steps()[0].profile
-    assert layers_share(profile, profile.profiled_nanoseconds) > 0.899
-
-
-def test_layers_are_compared_with_the_inference_of_their_turn() -> None:
-    """The machine is half as fast for a while, which begins between the runs of one turn."""
-    paces = [2] * 6 + [1] * 5
-    only = _profile().layers[0]
-    layer = only.model_copy(update={"durations_nanoseconds": [950 * pace for pace in paces]})
-    profile = _profile().model_copy(update={"layers": [layer]})
-    plain = [1_000.0 * pace for pace in (*paces[1:], 1)]
-    assert layers_share(profile, plain) == pytest.approx(0.95)
+    assert layers_share(_steps()[0].profile) > 0.899
 
 
 def test_a_single_layer_takes_its_time_and_none_is_said() -> None:
