@@ -597,6 +597,6 @@ def test_results_are_deleted_and_pruned(inferometer: Command, id_: str) -> None:
     oldest = inferometer("results", "prune", "--older-than-days", "100000")
     assert oldest.stderr == "Results deleted: 0.\n"
     completed = inferometer("results", "prune", "--older-than-days", "0", "--dry-run")
-    assert completed.stderr == "1 results would be deleted.\n"
+    assert completed.stderr == "Results that would be deleted: 1.\n"
     assert inferometer("results", "delete", id_[:6]).stderr == "Results deleted: 1.\n"
     assert inferometer("results", "reindex").stderr == "0 results indexed.\n"

@@ -229,7 +229,7 @@ def test_results_without_a_scenario_in_common_differ_in_it_and_in_what_they_shar
     )
     found = differing_conditions(local, cluster, [])
     assert found["scenario"] == ("latency, traffic, sizes, clients, capacity", "s0, s1, s2")
-    assert {"model", "engine", "node class"} <= found.keys()
+    assert {"model", "engine"} <= found.keys()
     assert differing_conditions(local, local, []) == {}
 
 

@@ -30,8 +30,8 @@ _OnlyOption = Annotated[
         "--only",
         metavar="NAME",
         help="Measure only primitives whose names, or those of their figures, begin so: timer, "
-        "jitter, steal, stream, latency, memcpy, pageFault, disk, pageCache, loopback, gemm, gpu, "
-        "and Comm|Scope's, such as cudaMemcpyAsync and UM_Demand. Can be repeated.",
+        "jitter, steal, stream, latency, memcpy, malloc, pageFault, disk, pageCache, loopback, "
+        "gemm, gpu, and Comm|Scope's, such as cudaMemcpyAsync and UM_Demand. Can be repeated.",
     ),
 ]
 _FormatOption = Annotated[

@@ -74,4 +74,4 @@ def prune(
     with opened(database, must_exist=True) as store:
         chosen = dispensable(store, oldest, most_bytes)
         deleted = len(chosen) if dry_run else store.delete(chosen)
-    print_message(f"{deleted} results {'would be ' if dry_run else ''}deleted.")
+    print_message(f"Results {'that would be ' if dry_run else ''}deleted: {deleted}.")
