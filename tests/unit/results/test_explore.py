@@ -300,6 +300,24 @@ def test_a_trend_marks_the_change_points_of_the_series() -> None:
     assert listed[2].endswith("accepted: 12 interleaved rounds show +19.0 % (+17.0 % to +21.0 %)")
 
 
+def test_a_change_of_the_level_keeps_its_mark_among_new_labels() -> None:
+    """Each run has a label of its own, and the page says how many of them have no mark."""
+    values = [100, 101, 99] * 5 + [120, 121, 119] * 4
+    rows = [_row(number, value) for number, value in enumerate(values, 1)]
+    labels = {
+        row["id"]: [{"origin": "run", "name": "commit", "value": f"c{row['id']}"}] for row in rows
+    }
+    found = trend(rows[::-1], FIGURES["p50"], labels, {})
+    listed = numbered_changes(found)
+    assert [number for number, _, _ in listed] == list(range(1, 10))
+    assert listed[0][2].startswith("the level changes by +20.0 %")
+    assert listed[0][2].endswith("commit=c16")
+    assert listed[-1][2] == "commit=c27"
+    chart = trend_chart(found, FIGURES["p50"])
+    assert chart is not None
+    assert chart.caption.endswith(" 17 more changes of labels or conditions have no number.")
+
+
 def test_a_change_of_conditions_is_named_and_no_candidate() -> None:
     """`results confirm` can measure changes under equal conditions alone, which are still found."""
     usual, slower = [100, 101, 99] * 5, [130, 131, 129] * 5

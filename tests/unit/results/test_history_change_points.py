@@ -165,3 +165,13 @@ def test_a_change_has_enough_runs_on_both_sides() -> None:
     assert [each.at for each in find_change_points(short).changes] == [FEWEST_BEFORE]
     assert find_change_points(short[1:]).changes == ()
     assert find_change_points(short[:-1]).changes == ()
+
+
+@pytest.mark.parametrize("place", range(12, 40, 3))
+def test_a_large_step_is_found_where_it_is(place: int) -> None:
+    """A run next to it that is low or high by chance belongs to the level that it is near."""
+    chance = np.random.default_rng(place)
+    for _ in range(20):
+        values = chance.normal(1.0, 0.005, place + 10)
+        values[place:] *= 1.5
+        assert [each.at for each in find_change_points(list(values)).changes][:1] == [place]

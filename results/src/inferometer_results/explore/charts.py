@@ -171,12 +171,15 @@ def trend_chart(found: TimeSeries, figure: ShownFigure) -> Chart | None:
         ReferenceLine("x", times[point.row["started_at"]], str(number), "bound" if bad else "guide")
         for number, point, bad in _numbered(found)
     ]
+    left_out = len(_marked(found)) - len(_numbered(found))
     return Chart(
         key="trend",
         title=f"{figure.heading} over time",
         caption="Grey points do not count: they are INVALID, retracted or profiled. Numbered lines "
         "are explained below; red ones are candidates for a change. Strokes reach from the "
-        "lowest to the highest repeat.",
+        "lowest to the highest repeat."
+        + f" {left_out} more changes of labels or conditions have no number."
+        * (left_out > 0),
         summary=f"{len(counted)} results that count"
         + (
             f", from {figure.text(min(counted))} to {figure.text(max(counted))}."
@@ -244,6 +247,19 @@ def nodes_chart(found: Sequence[NodeMedian], figure: ShownFigure) -> Chart | Non
 
 
 def _numbered(found: TimeSeries) -> list[tuple[int, TrendPoint, bool]]:
+    """Return the points that are marked, each with its number and whether its level changes.
+
+    Labels may be new with every run: changes of the level come first.
+    """
+    marked = _marked(found)
+    by_weight = sorted(marked, key=lambda point: point.change is not None)
+    chosen = {point.row["id"] for point in by_weight[-_MOST_MARKS:]}
+    numbered = [point for point in marked if point.row["id"] in chosen]
+    return [(number, point, point.change is not None) for number, point in enumerate(numbered, 1)]
+
+
+def _marked(found: TimeSeries) -> list[TrendPoint]:
+    """Return the points at which the level, the conditions or the labels change."""
     before: tuple[str, ...] | None = None
     marked = []
     for point in found.counted:
@@ -251,10 +267,7 @@ def _numbered(found: TimeSeries) -> list[tuple[int, TrendPoint, bool]]:
         if point.change is not None or point.changed or is_new_tag:
             marked.append(point)
         before = point.tags
-    return [
-        (number, point, point.change is not None)
-        for number, point in enumerate(marked[-_MOST_MARKS:], 1)
-    ]
+    return marked
 
 
 def _change_words(change: ChangePoint, judged: tuple[State, ChangeFinding] | None) -> str:

@@ -6,7 +6,8 @@ run, every division of the last 50 runs into a part before and the 3 to 10 newes
 Student's t of the logarithms. Two things keep it calm on real machines:
 
 * Values are clipped to four robust standard deviations around the median of the part before (Huber,
-  Annals of Mathematical Statistics 35, 1964), so that a single outlier is no change.
+  Annals of Mathematical Statistics 35, 1964), so that a single outlier is no change. Where it
+  changed is where the runs as they are deviate least from the medians on both sides.
 * The standard error grows by the correlation of neighbouring runs, sqrt((1 + r) / (1 - r)).
 
 A change point is never taken back or moved by later runs: a series is judged as it grows.
@@ -116,10 +117,12 @@ def _division(segment: Logs, start: int) -> int | None:
     splits = np.arange(first, len(window))
     scores = _scores(_clipped(window, spread), splits) / spread.inflation
     best = int(np.argmax(scores))
-    split = int(splits[best])
-    if len(window) - split < FEWEST_AFTER:
+    if len(window) - int(splits[best]) < FEWEST_AFTER:
         return None
     if scores[best] <= student_quantile(1 - _FALSE_CANDIDATES / 2, len(window) - 2):
+        return None
+    split = _place(window, splits)
+    if len(window) - split < FEWEST_AFTER:
         return None
     change = _level(window[split:], spread.scale) - _level(window[:split], spread.scale)
     if abs(change) <= math.log1p(DEFAULT_MARGIN):
@@ -137,6 +140,19 @@ def _scores(window: Logs, splits: npt.NDArray[np.int64]) -> Logs:
     error = np.sqrt(np.maximum(within, finest) / (count - 2) * (1 / splits + 1 / (count - splits)))
     scores: Logs = np.abs(after / (count - splits) - before / splits) / error
     return scores
+
+
+def _place(window: Logs, splits: npt.NDArray[np.int64]) -> int:
+    """Return the split at which the runs deviate least from the medians on both sides of it.
+
+    They are not clipped: next to a doubling, a run that is low by chance is one of those before.
+    """
+
+    def deviation(split: int) -> float:
+        sides = (window[:split], window[split:])
+        return sum(float(np.abs(side - np.median(side)).sum()) for side in sides)
+
+    return min(map(int, splits), key=deviation)
 
 
 def _spread(runs: Logs) -> _Spread:
