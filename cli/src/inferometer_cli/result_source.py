@@ -11,6 +11,7 @@ from inferometer_cli.cluster.options import ClusterOptions
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.program import is_plugin
 from inferometer_cli.result_store import entry, opened, text_arguments
+from inferometer_results.store.scenario_rows import without_number
 
 if TYPE_CHECKING:
     from inferometer_cli.cluster.results_service import ResultsService
@@ -75,8 +76,8 @@ class _Local:
     def search(self, search: "Search") -> "Page":
         from inferometer_results.store.store import Page
 
-        rows = _without_place(self.store.find(search))
-        return Page(rows, self.store.count(search), is_exact=True)
+        rows = map(without_number, self.store.find(search))
+        return Page(list(rows), self.store.count(search), is_exact=True)
 
     def resolve(self, prefix: str) -> str:
         return self.store.resolve(prefix)
@@ -90,7 +91,7 @@ class _Local:
     def every(self, where: str) -> list[dict[str, Any]]:
         from inferometer_results.store.query import Search
 
-        return _without_place(self.store.find(Search(where, "started")))
+        return list(map(without_number, self.store.find(Search(where, "started"))))
 
     def archive(self) -> Iterator[str]:
         from inferometer_results.store.transfer import archive_lines
@@ -167,11 +168,6 @@ class _Cluster:
         for each in prefixes:
             self.service.delete(each)
         return len(prefixes)
-
-
-def _without_place(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return results without their number, which another store has for another result."""
-    return [{name: value for name, value in row.items() if name != "number"} for row in rows]
 
 
 def _check(action: str, text: str) -> None:

@@ -157,6 +157,7 @@ def trend_chart(found: TimeSeries, figure: ShownFigure) -> Chart | None:
             )
         else:
             marks.append(Line(np.array(x), np.array(y), colour, values=tuple(words), dots=True))
+    numbered = _numbered(found)
     several = [each for each in found.points if len(each.repeats) > 1]
     if several:
         marks.append(
@@ -169,9 +170,9 @@ def trend_chart(found: TimeSeries, figure: ShownFigure) -> Chart | None:
         )
     marks += [
         ReferenceLine("x", times[point.row["started_at"]], str(number), "bound" if bad else "guide")
-        for number, point, bad in _numbered(found)
+        for number, point, bad in numbered
     ]
-    left_out = len(_marked(found)) - len(_numbered(found))
+    left_out = len(_marked(found)) - len(numbered)
     return Chart(
         key="trend",
         title=f"{figure.heading} over time",

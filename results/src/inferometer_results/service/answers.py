@@ -14,6 +14,7 @@ from inferometer_results.service.views.comparison import ComparedResults, compar
 from inferometer_results.store.database import NoSuchResultError
 from inferometer_results.store.documents import StoredDocument
 from inferometer_results.store.query import Search
+from inferometer_results.store.scenario_rows import without_number
 from inferometer_results.store.search_fields import SearchError
 from inferometer_results.store.store import Store
 from inferometer_results.store.transfer import as_csv
@@ -115,11 +116,8 @@ def find_row(store: Store, id_: str) -> dict[str, Any]:
 
 
 def public_row(row: dict[str, Any], prices: PriceList | None) -> dict[str, Any]:
-    """Return a row as it is shown, with costs if there are prices.
-
-    Its number is left out: it would count the results of others.
-    """
-    shown = {name: value for name, value in row.items() if name != "number"}
+    """Return a row as it is shown, with costs if there are prices."""
+    shown = without_number(row)
     if prices is not None:
         shown["measurements"] = [
             each | {COST_COLUMN: row_cost(row | each, row["labels"], prices)}

@@ -1,5 +1,6 @@
 """The rows of a list of results, one for each scenario and repeat, and their texts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,14 @@ def started(result: dict[str, Any]) -> str:
 def tags(result: dict[str, Any]) -> list[str]:
     """Return the tags of people, in the order of the alphabet."""
     return [each["name"] for each in result["labels"] if each["origin"] == "tag"]
+
+
+def without_number(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result without its place in the store.
+
+    It would count the results of others, and another store has it for another result.
+    """
+    return {name: value for name, value in result.items() if name != "number"}
 
 
 def stack(result: dict[str, Any]) -> str:
