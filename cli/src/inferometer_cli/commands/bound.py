@@ -207,6 +207,10 @@ def measure_bound(store: "Store", file: Path, request: BoundRequest) -> BoundMea
     words = f"{count} layers that the database lacks, and the model" if count else "the model"
     print_message(f"Measuring {words}...")
     measured = time_layers(timing, ProgressPrinter())
+    variants = {each.name for each in request.variants}
+    for each in measured.failed:
+        if each.key in variants:
+            print_message(f"not measured: {each.key}: {each.reason}")
     keep_here(store, measured, [graph])
     found = BoundMeasurement(graph, known, measured)
     is_wrong = bound_report("", request.precision, graph, known, measured).is_wrong

@@ -2,13 +2,14 @@
 
 It reports in lines of JSON on standard output: `{"event": "progress", "done": 3, "total": 20}`,
 then the document itself. A model that is refused ends it with code 2 and the reason on standard
-error.
+error. What makes an engine crash is left out of the document, and named in it.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from inferometer_api.layers.bricks import BrickSuite
 from inferometer_api.layers.timings import LayerTimings
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
+from inferometer_serving.layers.attempts import Attempt, run_attempts
 from inferometer_serving.layers.in_pod import measure_in_pod
 from inferometer_serving.layers.in_pod_request import KINDS, LayersRequest
 from inferometer_serving.layers.measure import MeasureOptions, measure
@@ -33,9 +35,12 @@ _TF32 = "TF32"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the document that a command line requests, and return the exit code."""
-    options = _parser().parse_args(arguments)
+    return run_attempts(partial(_act, _parser().parse_args(arguments)))
+
+
+def _act(options: argparse.Namespace, attempt: Attempt) -> int:
     try:
-        options.action(options)
+        options.action(options, attempt)
     except ModelRefusedError as error:
         print(f"refused: {error}", file=sys.stderr)  # noqa: T201 - what the caller reads
         return _EXIT_REFUSED
@@ -83,26 +88,27 @@ def _settings(options: argparse.Namespace) -> GraphSettings:
     )
 
 
-def _describe(options: argparse.Namespace) -> None:
+def _describe(options: argparse.Namespace, _: Attempt) -> None:
     graph = read_graph(options.model, max_bytes=MOST_BYTES)
     _print(describe(graph, _settings(options)).model_dump_json(exclude_none=True))
 
 
-def _measure(options: argparse.Namespace) -> None:
+def _measure(options: argparse.Namespace, attempt: Attempt) -> None:
     request = LayersRequest(
         options.kind, tuple(options.zoo), options.batch_size, options.budget_seconds
     )
-    found = measure_in_pod(options.model, request, _settings(options), _print_progress)
+    settings = _settings(options)
+    found = measure_in_pod(options.model, request, settings, _print_progress, attempt)
     _print(found.model_dump_json(exclude_none=True))
 
 
-def _rewrite(options: argparse.Namespace) -> None:
+def _rewrite(options: argparse.Namespace, _: Attempt) -> None:
     graph = read_graph(options.model, max_bytes=MOST_BYTES)
     rewrite(graph, options.kind, options.output, _settings(options))
     _print(json.dumps({"written": str(options.output)}))
 
 
-def _time(options: argparse.Namespace) -> None:
+def _time(options: argparse.Namespace, attempt: Attempt) -> None:
     if options.device is Device.GPU:
         _print(_timed_on_gpu(options).model_dump_json(exclude_none=True))
         return
@@ -117,7 +123,8 @@ def _time(options: argparse.Namespace) -> None:
             options.rounds,
             tuple(map(EngineName, options.engines)),
             Precision(options.precision),
-            options.budget_seconds,
+            attempt.left(options.budget_seconds),
+            attempt,
         ),
         _print_progress,
     )

@@ -1,7 +1,6 @@
 """Measurements of layers next to a server, at the request of a client."""
 
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +12,7 @@ from inferometer_api.spec.zoo_address import UnknownModelError, zoo_model, zoo_n
 from inferometer_models import zoo
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
+from inferometer_serving.layers.attempts import Attempt
 from inferometer_serving.layers.in_pod_request import LayersRequest
 from inferometer_serving.layers.measure import MeasureOptions, measure, single_layers
 from inferometer_serving.layers.optimised import GraphSettings
@@ -26,12 +26,16 @@ _CALL_ROUNDS, _KERNEL_ROUNDS = 8, 7
 
 
 def measure_in_pod(
-    model: Path, request: LayersRequest, settings: GraphSettings, report: Report
+    model: Path,
+    request: LayersRequest,
+    settings: GraphSettings,
+    report: Report,
+    attempt: Attempt | None = None,
 ) -> LayerTimings:
     """Return timings of what a request names. Raises ModelRefusedError."""
-    until = time.monotonic() + request.budget_seconds
+    attempt = attempt or Attempt()
     if request.kind == "Calls":
-        return _calls(model, request, settings, until, report)
+        return _calls(model, request, settings, report, attempt)
     plain = replace(settings, layout="Plain")
     graph = read_graph(model, max_bytes=MOST_BYTES)
     layers = describe(graph, plain)
@@ -44,21 +48,27 @@ def measure_in_pod(
         for engine in engines
     ]
     options = MeasureOptions(
-        plain, _KERNEL_ROUNDS, engines, Precision.FP32, until - time.monotonic()
+        *(plain, _KERNEL_ROUNDS, engines, Precision.FP32),
+        attempt.left(request.budget_seconds),
+        attempt,
     )
     found = measure(suite, [], variants, options, report)
     return found.model_copy(update={"graphs": [layers]})
 
 
 def _calls(
-    model: Path, request: LayersRequest, settings: GraphSettings, until: float, report: Report
+    model: Path,
+    request: LayersRequest,
+    settings: GraphSettings,
+    report: Report,
+    attempt: Attempt,
 ) -> LayerTimings:
     served = read_graph(model, max_bytes=MOST_BYTES)
     graphs = [describe(served, settings)]
     failed: list[LayerFailure] = []
     untimed: list[str] = []
     for address in request.models:
-        if time.monotonic() >= until:
+        if attempt.left(request.budget_seconds) <= 0:
             untimed.append(address)
             continue
         try:
@@ -67,7 +77,12 @@ def _calls(
             failed.append(
                 LayerFailure(key=address, engine=EngineName.ONNX_RUNTIME, reason=str(error))
             )
-    options = MeasureOptions(settings, _CALL_ROUNDS, budget_seconds=until - time.monotonic())
+    options = MeasureOptions(
+        settings,
+        _CALL_ROUNDS,
+        budget_seconds=attempt.left(request.budget_seconds),
+        attempt=attempt,
+    )
     found = measure(single_layers(graphs), [served], [], options, report)
     return found.model_copy(
         update={

@@ -22,6 +22,7 @@ from inferometer_api.layers.timings import (
 )
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile
+from inferometer_serving.layers.attempts import Attempt
 from inferometer_serving.layers.brick_model import (
     ANY_TENSOR,
     Runnable,
@@ -69,6 +70,7 @@ class MeasureOptions:
     precision: Precision = Precision.DEFAULT
     """That the kernels are to compute in."""
     budget_seconds: float = inf
+    attempt: Attempt = field(default_factory=Attempt)
 
 
 @dataclass(slots=True)
@@ -113,7 +115,8 @@ def measure(
     single, chain = (_chain_item(length, options) for length in (1, _CHAIN))
     calls = [single, *bricks, *wholes, chain] if bricks else wholes
     items = [*variant_items, *calls, *kernels]
-    time_items(items, report, until_seconds=began + options.budget_seconds)
+    until = began + options.budget_seconds
+    time_items(items, report, until_seconds=until, attempt=options.attempt)
     if variant_items and all(each.failure for each in variant_items):
         raise ModelRefusedError(variant_items[0].failure)
     call_ns, node_ns = _call_costs(single, chain)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from inferometer_api.layers.timings import Timing
+from inferometer_serving.layers.attempts import Attempt
 
 _GROUP_BYTES = 2 << 30
 """Sessions are open at the same time as long as their tensors take no more than this."""
@@ -99,23 +100,40 @@ class Item:
         )
 
 
-def time_items(items: Sequence[Item], report: Report, *, until_seconds: float = inf) -> None:
+def time_items(
+    items: Sequence[Item],
+    report: Report,
+    *,
+    until_seconds: float = inf,
+    attempt: Attempt | None = None,
+) -> None:
     """Run all items in rounds until each is done.
 
     The items of a group take turns, so that whatever disturbs the machine meets all of them, and
     so that an item's weights leave the caches between its turns. One that fails keeps the reason.
-    At `until_seconds` of the monotonic clock the rounds end, and items without one fail.
+    At `until_seconds` of the monotonic clock the rounds end, and items without one fail. Those that
+    crashed an earlier attempt fail at once.
     """
+    attempt = attempt or Attempt()
+    for each in items:
+        each.failure = attempt.crashed.get(each.name, each.failure)
 
     def report_some() -> None:
         report(sum(each.is_done for each in items), len(items))
 
     for group in _groups(items):
-        _time_group(group, report_some, until_seconds)
+        _time_group(group, report_some, until_seconds, attempt)
 
 
-def _time_group(group: Sequence[Item], report: Callable[[], None], until_seconds: float) -> None:
-    opened = [(item, timed) for item in group if (timed := _open(item, until_seconds)) is not None]
+def _time_group(
+    group: Sequence[Item], report: Callable[[], None], until_seconds: float, attempt: Attempt
+) -> None:
+    opened = []
+    for item in group:
+        attempt.opening(item.name)
+        if not item.failure and (timed := _open(item, until_seconds)) is not None:
+            opened.append((item, timed))
+    attempt.opening("")
     active = list(opened)
     while active and time.monotonic() < until_seconds:
         for item, timed in active:
