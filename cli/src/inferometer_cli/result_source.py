@@ -14,6 +14,7 @@ from inferometer_cli.result_store import entry, opened, text_arguments
 from inferometer_results.store.scenario_rows import without_number
 
 if TYPE_CHECKING:
+    from inferometer_api.results.result import ResultDocument
     from inferometer_cli.cluster.results_service import ResultsService
     from inferometer_results.store.index_rows import JournalRow
     from inferometer_results.store.query import Search
@@ -177,6 +178,13 @@ def _check(action: str, text: str) -> None:
         check_annotation(action, text)
     except AnnotationError as error:
         raise RefusedError(str(error)) from error
+
+
+def read_stored(source: ResultSource, id_: str) -> "ResultDocument":
+    """Return a kept result. Raises RefusedError if there is none, or it cannot be read."""
+    from inferometer_cli.result_file import parse_result
+
+    return parse_result(source.document(id_), source=f"Result {id_}")
 
 
 @contextmanager

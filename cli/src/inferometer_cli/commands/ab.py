@@ -42,7 +42,6 @@ RoundsOption = Annotated[
     int,
     typer.Option(
         "--rounds",
-        "-n",
         metavar="N",
         help=f"How many times to measure each variant, {FEWEST_ROUNDS} to {MOST_ROUNDS}. 12 "
         "rounds show a change of 10 % if runs of one variant scatter by 3 %.",

@@ -32,7 +32,7 @@ _RungOption = Annotated[
 _RoundsOption = Annotated[
     int,
     typer.Option(
-        "--rounds", "-n", min=3, max=200, metavar="N", help="Rounds of each pair of neighbours."
+        "--rounds", min=3, max=200, metavar="N", help="Rounds of each pair of neighbours."
     ),
 ]
 _SecondsOption = Annotated[

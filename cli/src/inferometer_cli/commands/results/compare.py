@@ -7,7 +7,7 @@ import typer
 from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.price_file import PricesOption, load_prices
-from inferometer_cli.result_source import ClusterOption, opened_source
+from inferometer_cli.result_source import ClusterOption, opened_source, read_stored
 from inferometer_cli.result_store import DatabaseOption
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 
@@ -30,7 +30,6 @@ def compare(  # noqa: PLR0913 - one argument for each option
 
     For a gate with an exit code, see `inferometer compare`.
     """
-    from inferometer_api.results.reading import read_result
     from inferometer_cli import comparison_table
     from inferometer_results.compare.comparison import ComparedSide
     from inferometer_results.compare.comparison import compare as compared
@@ -38,14 +37,11 @@ def compare(  # noqa: PLR0913 - one argument for each option
 
     options = ClusterOptions(None, context, kubeconfig)
     with opened_source(database, options, in_cluster=cluster) as source:
-        found = [(each, source.document(each)) for each in (before, after)]
+        first, second = (read_stored(source, each) for each in (before, after))
         sides = (
             ComparedSide("A", source.retraction(before)),
             ComparedSide("B", source.retraction(after)),
         )
-    first, second = (
-        read_result(content, source=f"Result {each}").document for each, content in found
-    )
     comparison = compared(first, second, prices=load_prices(prices), sides=sides)
     names = (pair.before.scenario for pair in comparison.pairs)
     for condition, (one, other) in differing_conditions(first, second, names).items():

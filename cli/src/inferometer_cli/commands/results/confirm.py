@@ -27,7 +27,7 @@ from inferometer_cli.local.interleaved import (
     Variant,
     measure_until_decided,
 )
-from inferometer_cli.result_source import ClusterOption, ResultSource, opened_source
+from inferometer_cli.result_source import ClusterOption, ResultSource, opened_source, read_stored
 from inferometer_cli.result_store import DatabaseOption, WhereOption
 from inferometer_cli.run_file import read_run_file
 from inferometer_cli.terminal import flushed_output, output_console, print_message
@@ -122,11 +122,10 @@ def _name_conditions(
     source: ResultSource, candidate: _Candidate, measured: "ResultDocument"
 ) -> None:
     """Print the conditions in which the interleaved runs differ from the series."""
-    from inferometer_api.results.reading import read_result
     from inferometer_results.store.comparability import differing_conditions
 
     id_ = candidate.change.before.result_id
-    kept = read_result(source.document(id_), source=f"Result {id_}").document
+    kept = read_stored(source, id_)
     found = differing_conditions(kept, measured, [candidate.trend.series.name.scenario])
     for condition, (there, here) in found.items():
         print_message(
@@ -209,8 +208,6 @@ def _variants(
     source: ResultSource, candidate: _Candidate, files: dict[Variant, Path | None]
 ) -> dict[Variant, BenchmarkRun]:
     """Return what is measured in turn. Raises RefusedError if both are the same."""
-    from inferometer_api.results.reading import read_result
-
     sides: dict[Variant, str] = {
         "A": candidate.change.before.result_id,
         "B": candidate.change.after.result_id,
@@ -218,11 +215,7 @@ def _variants(
     runs: dict[Variant, BenchmarkRun] = {}
     for variant, id_ in sides.items():
         file = files[variant]
-        run = (
-            read_result(source.document(id_), source=f"Result {id_}").document.run
-            if file is None
-            else read_run_file(file, [])
-        )
+        run = read_stored(source, id_).run if file is None else read_run_file(file, [])
         runs[variant] = _only(run, candidate.trend.series.name.scenario)
     if runs["A"].spec == runs["B"].spec and None in files.values():
         raise RefusedError(

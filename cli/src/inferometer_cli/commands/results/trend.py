@@ -1,5 +1,6 @@
 """`inferometer results trend`: a figure over time, with its change points."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import orjson
@@ -7,7 +8,7 @@ import typer
 
 from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.result_source import ClusterOption, ResultSource, opened_source
+from inferometer_cli.result_source import ClusterOption, ResultSource, opened_source, read_stored
 from inferometer_cli.result_store import DatabaseOption, WhereOption
 from inferometer_cli.terminal import flushed_output, output_console, print_message, print_output
 
@@ -45,7 +46,7 @@ def trend(  # noqa: PLR0913 - one argument for each option
     scenario: ScenarioOption = None,
     step: StepOption = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, metavar="N", help="Newest results to look at.")
+        int, typer.Option("--limit", min=1, metavar="N", help="Newest results to look at.")
     ] = MOST_RESULTS,
     json: Annotated[bool, typer.Option("--json", help="Print JSON with every value.")] = False,
     database: DatabaseOption = None,
@@ -94,13 +95,8 @@ def is_of(series: "SeriesName", scenario: str | None, step: str | None) -> bool:
 
 def find_trends(source: ResultSource, where: str, figure: str, limit: int) -> "list[Trend]":
     """Return the trends of a figure in the newest results that match a condition."""
-    from inferometer_api.results.reading import read_result
-    from inferometer_api.results.result import ResultDocument
     from inferometer_results.history.trend import trends
     from inferometer_results.store.query import Search
 
-    def read(id_: str) -> ResultDocument:
-        return read_result(source.document(id_), source=f"Result {id_}").document
-
     results = source.search(Search(where, "-started", limit)).rows
-    return trends(results, figure, source.journal(where), read)
+    return trends(results, figure, source.journal(where), partial(read_stored, source))
