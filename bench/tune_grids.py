@@ -30,7 +30,7 @@ from inferometer_analysis.tune.candidates import Candidate, candidates
 from inferometer_api.spec.resolve import fill_defaults
 from inferometer_cli.exits import StopSignal, deferred_signals
 from inferometer_cli.local.measurement import measure
-from inferometer_cli.local.tuning import is_disturbed, rate_within
+from inferometer_cli.local.tuning import is_disturbed, rate_within, trial_fields
 from inferometer_cli.run_file import parse_run_text
 
 CSV = ROOT / "bench" / "data" / "tune_grids.csv"
@@ -136,18 +136,15 @@ def _rate(model: str, settings: Candidate, seed: int, ending: StopSignal) -> flo
 
 
 def _run(model: str, settings: Candidate, seed: int) -> dict[str, Any]:
-    clients = list(settings.trial_clients)
     return {
         "apiVersion": "inferometer.dev/v1alpha1",
         "kind": "BenchmarkRun",
         "metadata": {"name": "trial"},
         "spec": {
             "model": {"uri": f"zoo://{model}"},
-            "server": settings.server(),
-            "load": {"connections": max(clients), "seed": seed},
-            "scenarios": [{"name": "trial", "concurrency": {"clients": clients}}],
+            "load": {"connections": max(settings.trial_clients), "seed": seed},
             "telemetry": {"power": "Disabled"},
-            "validity": {"warmUpSeconds": 0, "minDurationSeconds": 1, "minQueries": 1},
+            **trial_fields(settings, seconds=1),
         },
     }
 

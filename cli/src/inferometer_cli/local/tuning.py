@@ -184,23 +184,8 @@ class Tuning:
         return Trial(rate, measured, why, any(map(is_disturbed, document.scenarios)))
 
     def _trial_run(self, index: int, seconds: float) -> BenchmarkRun:
-        candidate = self.candidates[index]
-        whole = max(1, round(seconds))
-        return self.make(
-            {
-                "server": candidate.server(),
-                "scenarios": [
-                    {"name": _TRIAL, "concurrency": {"clients": list(candidate.trial_clients)}}
-                ],
-                "validity": {
-                    "warmUpSeconds": 0,
-                    "minDurationSeconds": whole,
-                    "minQueries": 1,
-                    "maxDurationSeconds": 60 + 10 * whole,
-                },
-                "seed": self.seed + len(self.trials),
-            }
-        )
+        fields = trial_fields(self.candidates[index], seconds)
+        return self.make({**fields, "seed": self.seed + len(self.trials)})
 
     def _other_outputs(self, index: int, document: ResultDocument) -> str:
         """Return why a candidate may not be ranked; empty if its outputs are those wanted."""
@@ -221,6 +206,22 @@ class Tuning:
         if document.outcome.state != "Complete":
             self.excluded[index] = document.outcome.message
         return document
+
+
+def trial_fields(candidate: Candidate, seconds: float) -> dict[str, Any]:
+    """Return the fields of a specification that measure a candidate for about some seconds."""
+    whole = max(1, round(seconds))
+    clients = list(candidate.trial_clients)
+    return {
+        "server": candidate.server(),
+        "scenarios": [{"name": _TRIAL, "concurrency": {"clients": clients}}],
+        "validity": {
+            "warmUpSeconds": 0,
+            "minDurationSeconds": whole,
+            "minQueries": 1,
+            "maxDurationSeconds": 60 + 10 * whole,
+        },
+    }
 
 
 def not_obtained(document: ResultDocument) -> str:
