@@ -179,6 +179,22 @@ def test_a_comparison_names_the_conditions_that_differ(
     assert "different" not in inferometer("results", "compare", id_, id_).stderr
 
 
+@pytest.mark.parametrize("command", ["show", "compare"])
+def test_a_document_of_a_newer_version_is_read_with_a_notice(
+    inferometer: Command, id_: str, tmp_path: Path, command: str
+) -> None:
+    """It says that the command shows only what it knows."""
+    document = json.loads(a_document(1)) | {"schemaVersion": "1.999"}
+    (tmp_path / "result.json").write_text(json.dumps(document))
+    assert inferometer("results", "import", str(tmp_path)).code == 0
+    ids = [row["id"] for row in json.loads(inferometer("results", "list", "--json").stdout)]
+    (newer,) = set(ids) - {id_}
+    others = () if command == "show" else (id_,)
+    completed = inferometer("results", command, newer, *others)
+    assert completed.code == 0
+    assert f"Result {newer} has schema version 1.999" in completed.stderr
+
+
 def test_tags_and_retractions_are_kept_with_a_result(inferometer: Command, id_: str) -> None:
     """A retracted result leaves the list, until that is taken back."""
     assert inferometer("results", "tag", id_, "baseline").code == 0
