@@ -17,6 +17,7 @@ TITLES: Mapping[Question, str] = {
     "Q5": "Fusion that was missed",
     "Q6": "Lower precision",
 }
+_TOO_SMALL = "It may be less than 3 %, which may be lost once the model is served."
 _ELEMENTWISE = frozenset(
     {"Add", "Clip", "Div", "Elu", "Erf", "HardSigmoid", "HardSwish", "LeakyRelu", "Mul", "Pow"}
     | {"Relu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Tanh"}
@@ -32,6 +33,9 @@ _OPTION_ADVICE: Mapping[ProviderOption, tuple[Question, str]] = {
     "CudaGraph": ("Q4", "Launched as one CUDA graph, the kernels follow each other without gaps."),
     "ChannelsLast": ("Q3", "With channels last, convolutions have faster algorithms."),
 }
+SMALLEST_GAIN = 0.03
+"""Predictions miss what a served model gains by one or two points in the median: see
+docs/performance.md. A smaller gain may be a loss."""
 _OPTION_FIELDS: Mapping[ProviderOption, str] = {
     "CudaGraph": "cudaGraph",
     "ChannelsLast": "channelsLast",
@@ -55,6 +59,8 @@ class MeasuredVariant:
     """Address of the rewritten model; empty if it is the original."""
     device: Literal["CPU", "GPU"] = "CPU"
     provider_option: ProviderOption = ""
+    inter_op_threads: int = 1
+    """How many operators run at the same time."""
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -81,6 +87,10 @@ class MeasuredVariant:
         if self.graph_optimization != "All":
             path = "spec.server.onnxRuntime.graphOptimization"
             found.append((path, self.graph_optimization))
+        if self.inter_op_threads > 1:
+            path = "spec.server.onnxRuntime"
+            found.append((f"{path}.executionMode", "Parallel"))
+            found.append((f"{path}.interOpThreads", str(self.inter_op_threads)))
         if self.model:
             found.append(("spec.model.uri", self.model))
         elif is_openvino:
@@ -158,7 +168,7 @@ def _bounds(evidence: Evidence) -> Iterator[Advice]:
             "Q2",
             f"Independent branches hold {spared / 1e6:.3f} ms of the sequential bound.",
             Interval(spared / now),
-            why_not="The server runs one operator at a time; only threads within it can be set.",
+            why_not=_why_no_branches(evidence),
         )
 
 
@@ -170,7 +180,20 @@ def _variants(evidence: Evidence) -> Iterator[Advice]:
             continue
         question, words = _proposal(present, other)
         changed = tuple(each for each in other.settings if each not in present.settings)
+        least = gain.value if gain.low is None else gain.low
+        if least < SMALLEST_GAIN:
+            yield Advice(question, words, gain, changed, _TOO_SMALL)
+            continue
         yield Advice(question, words, gain, changed)
+
+
+def _why_no_branches(evidence: Evidence) -> str:
+    """Return why the time that independent branches hold is not saved."""
+    if evidence.present.device == "GPU":
+        return "ONNX Runtime runs one operator at a time on a GPU."
+    if any(each.inter_op_threads > 1 for each in evidence.others):
+        return "It is a bound: operators that run at the same time share caches and memory."
+    return "Only one CPU is usable here."
 
 
 def _proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple[Question, str]:
@@ -183,20 +206,36 @@ def _proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple[Questio
 def _general_proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple[Question, str]:
     engine = f" on {other.engine}" if other.engine != present.engine else ""
     differs = f"outputs differ by at most {other.difference:.2g} of their deviation"
-    if other.rewriting == "INT8":
-        return "Q6", f"Static quantisation to INT8{engine}; {differs}."
-    if other.precision != present.precision:
-        return "Q6", f"{other.engine} computes in {other.precision}; {differs}."
-    if other.rewriting == "Fused":
-        return "Q5", f"Operators that were left apart are fused in a rewritten model; {differs}."
-    if other.graph_optimization != present.graph_optimization:
-        return "Q4", (
-            f"With the graph optimisation {other.graph_optimization} there are no reorders between "
-            "layouts."
-        )
-    if other.threads != present.threads:
-        return "Q2", f"{other.threads} threads share the work within each layer{engine}."
-    return "Q3", f"{other.engine} has faster kernels."
+    choices: tuple[tuple[bool, Question, str], ...] = (
+        (other.rewriting == "INT8", "Q6", f"Static quantisation to INT8{engine}; {differs}."),
+        (
+            other.precision != present.precision,
+            "Q6",
+            f"{other.engine} computes in {other.precision}; {differs}.",
+        ),
+        (
+            other.rewriting == "Fused",
+            "Q5",
+            f"Operators that were left apart are fused in a rewritten model; {differs}.",
+        ),
+        (
+            other.graph_optimization != present.graph_optimization,
+            "Q4",
+            f"With the optimisation {other.graph_optimization} no layouts are converted.",
+        ),
+        (
+            other.inter_op_threads != present.inter_op_threads,
+            "Q2",
+            f"Up to {other.inter_op_threads} independent operators run at the same time.",
+        ),
+        (
+            other.threads != present.threads,
+            "Q2",
+            f"{other.threads} threads share the work within each layer{engine}.",
+        ),
+        (True, "Q3", f"{other.engine} has faster kernels."),
+    )
+    return next((question, words) for applies, question, words in choices if applies)
 
 
 def _framework(evidence: Evidence) -> Iterator[Advice]:

@@ -39,6 +39,29 @@ def test_faster_variants_become_settings() -> None:
     assert not any(each.why_not for each in found)
 
 
+def test_operators_at_the_same_time_are_a_setting() -> None:
+    """It answers Q2 next to the threads within each layer."""
+    parallel = MeasuredVariant("onnxruntime", "FP32", 1, _times(0.7), inter_op_threads=2)
+    found = _of(advise(Evidence(PRESENT, (parallel,))), "Q2")
+    assert found.settings == (
+        "spec.server.onnxRuntime.executionMode=Parallel",
+        "spec.server.onnxRuntime.interOpThreads=2",
+    )
+    assert "2 independent operators" in found.sentence
+
+
+@pytest.mark.parametrize(("factor", "is_applied"), [(0.975, False), (0.965, True)])
+def test_a_gain_that_serving_may_hide_is_listed_and_not_applied(
+    factor: float, *, is_applied: bool
+) -> None:
+    """Below 3 % the sign of what a served model gains is a guess."""
+    others = (MeasuredVariant("openvino", "FP32", 1, _times(factor)),)
+    found = _of(advise(Evidence(PRESENT, others)), "Q3")
+    assert found.settings
+    assert (not found.why_not) is is_applied
+    assert ("less than 3 %" in found.why_not) is not is_applied
+
+
 def test_what_is_not_faster_beyond_noise_is_no_advice() -> None:
     """A variant whose paired gain may be zero is not proposed, nor is a slower one."""
     wavering = tuple(each + (30 if at % 2 else -40) for at, each in enumerate(ROUNDS))

@@ -171,7 +171,11 @@ def _variants(file: Path, rewritten: dict[str, Path]) -> "tuple[Variant, ...]":
         Variant(file, "openvino", "BF16"),
     ]
     if len(os.sched_getaffinity(0)) > 1:
-        found += [Variant(file, threads=2), Variant(file, "openvino", "FP32", 2)]
+        found += [
+            Variant(file, threads=2),
+            Variant(file, "openvino", "FP32", 2),
+            Variant(file, inter_op_threads=2),
+        ]
     if "Fused" in rewritten:
         found.append(Variant(rewritten["Fused"], rewriting="Fused"))
     if "INT8" in rewritten:
@@ -200,6 +204,7 @@ def measured_variants(
             model="" if each.model == file else model_uri(str(each.model)),
             device=timings.machine.device,
             provider_option=each.provider_option,
+            inter_op_threads=each.inter_op_threads,
         )
         for each in variants
         if (timing := timings.variants.get(each.name)) is not None

@@ -65,14 +65,16 @@ class Variant:
     rewriting: Rewriting = ""
     graph_optimization: str = "All"
     provider_option: ProviderOption = ""
+    inter_op_threads: int = 1
 
     @property
     def name(self) -> str:
         """What the timings call it."""
         level = "" if self.graph_optimization == "All" else self.graph_optimization
+        at_once = "" if self.inter_op_threads == 1 else f"Parallel{self.inter_op_threads}"
         words = (
             *(self.engine, self.precision, str(self.threads)),
-            *(level, self.rewriting, self.provider_option),
+            *(level, at_once, self.rewriting, self.provider_option),
         )
         return ":".join(each for each in words if each)
 
@@ -87,6 +89,7 @@ class Variant:
             "threads": self.threads,
             "graphOptimization": self.graph_optimization,
             "providerOption": self.provider_option,
+            "interOpThreads": self.inter_op_threads,
         }
 
 

@@ -76,7 +76,7 @@ def advice_sentences(report: AdviceReport) -> Iterator[str]:
     for at, each in enumerate(report.advice):
         yield ""
         yield f"{each.question} {each.title}: {each.sentence}"
-        if not each.why_not:
+        if each.settings:
             yield f"  Apply: {'  '.join(f'--set {setting}' for setting in each.settings)}"
         yield f"  Predicted gain: {_percent(each.gain)}"
         if at in report.achieved:

@@ -166,6 +166,7 @@ def _variant(fields: dict[str, Any]) -> NamedVariant:
         precision=Precision(fields["precision"]),
         threads=fields["threads"],
         graph_optimization=fields["graphOptimization"],
+        inter_op_threads=fields["interOpThreads"],
     )
 
 

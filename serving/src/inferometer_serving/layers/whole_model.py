@@ -13,6 +13,7 @@ from inferometer_serving.model.engines import open_session
 from inferometer_serving.model.session import EngineSettings, Interrupt, Session
 from inferometer_serving.options import (
     EngineName,
+    ExecutionMode,
     GraphOptimization,
     OnnxRuntimeChoices,
     Precision,
@@ -21,6 +22,7 @@ from inferometer_serving.options import (
 from inferometer_serving.profile.profiler import model_inputs
 
 MOST_BYTES = 1 << 40
+_MODES = (ExecutionMode.SEQUENTIAL, ExecutionMode.PARALLEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class NamedVariant:
     precision: Precision = Precision.DEFAULT
     threads: int = 1
     graph_optimization: str = "All"
+    inter_op_threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,9 @@ def open_variant(variant: NamedVariant, settings: GraphSettings) -> WholeModel:
         threads=variant.threads,
         precision=variant.precision,
         onnx_runtime=OnnxRuntimeChoices(
-            graph_optimization=GraphOptimization(variant.graph_optimization)
+            graph_optimization=GraphOptimization(variant.graph_optimization),
+            execution_mode=_MODES[variant.inter_op_threads > 1],
+            inter_op_threads=variant.inter_op_threads,
         ),
     )
     session = open_session(variant.engine, graph, chosen, Interrupt())
