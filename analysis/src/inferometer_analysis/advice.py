@@ -18,16 +18,25 @@ TITLES: Mapping[Question, str] = {
     "Q6": "Lower precision",
 }
 _TOO_SMALL = "It may be less than 3 %, which may be lost once the model is served."
+_ONE_STREAM = (
+    "ONNX Runtime runs the operators of one device one after the other, also if executionMode is "
+    "Parallel."
+)
 _ELEMENTWISE = frozenset(
     {"Add", "Clip", "Div", "Elu", "Erf", "HardSigmoid", "HardSwish", "LeakyRelu", "Mul", "Pow"}
     | {"Relu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Tanh"}
 )
 
 
-Rewriting = Literal["", "FP16", "Fused", "INT8"]
-"""How the model was rewritten: in FP16, with fused operators, or by static quantisation."""
+Rewriting = Literal["", "FP16", "FixedShapes", "Fused", "INT8"]
+"""How the model was rewritten: in FP16, with fixed shapes, with fused operators, or by static
+quantisation."""
 ProviderOption = Literal["", "CudaGraph", "ChannelsLast"]
 """Option of the CUDA provider: an inference as one CUDA graph, or channels last; empty: none."""
+_REWRITTEN: Mapping[Rewriting, str] = {
+    "FixedShapes": "a model with fixed shapes",
+    "Fused": "a model with fused operators",
+}
 _OPTION_ADVICE: Mapping[ProviderOption, tuple[Question, str]] = {
     "": ("Q4", "Launched kernel by kernel, with channels first, an inference is faster."),
     "CudaGraph": ("Q4", "Launched as one CUDA graph, the kernels follow each other without gaps."),
@@ -59,8 +68,6 @@ class MeasuredVariant:
     """Address of the rewritten model; empty if it is the original."""
     device: Literal["CPU", "GPU"] = "CPU"
     provider_option: ProviderOption = ""
-    inter_op_threads: int = 1
-    """How many operators run at the same time."""
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -87,10 +94,6 @@ class MeasuredVariant:
         if self.graph_optimization != "All":
             path = "spec.server.onnxRuntime.graphOptimization"
             found.append((path, self.graph_optimization))
-        if self.inter_op_threads > 1:
-            path = "spec.server.onnxRuntime"
-            found.append((f"{path}.executionMode", "Parallel"))
-            found.append((f"{path}.interOpThreads", str(self.inter_op_threads)))
         if self.model:
             found.append(("spec.model.uri", self.model))
         elif is_openvino:
@@ -168,7 +171,7 @@ def _bounds(evidence: Evidence) -> Iterator[Advice]:
             "Q2",
             f"Independent branches hold {spared / 1e6:.3f} ms of the sequential bound.",
             Interval(spared / now),
-            why_not=_why_no_branches(evidence),
+            why_not=_ONE_STREAM,
         )
 
 
@@ -185,15 +188,6 @@ def _variants(evidence: Evidence) -> Iterator[Advice]:
             yield Advice(question, words, gain, changed, _TOO_SMALL)
             continue
         yield Advice(question, words, gain, changed)
-
-
-def _why_no_branches(evidence: Evidence) -> str:
-    """Return why the time that independent branches hold is not saved."""
-    if evidence.present.device == "GPU":
-        return "ONNX Runtime runs one operator at a time on a GPU."
-    if any(each.inter_op_threads > 1 for each in evidence.others):
-        return "It is a bound: operators that run at the same time share caches and memory."
-    return "Only one CPU is usable here."
 
 
 def _proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple[Question, str]:
@@ -219,14 +213,14 @@ def _general_proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple
             f"Operators that were left apart are fused in a rewritten model; {differs}.",
         ),
         (
+            other.rewriting == "FixedShapes",
+            "Q4",
+            "With fixed shapes no layers compute shapes in each inference.",
+        ),
+        (
             other.graph_optimization != present.graph_optimization,
             "Q4",
             f"With the optimisation {other.graph_optimization} no layouts are converted.",
-        ),
-        (
-            other.inter_op_threads != present.inter_op_threads,
-            "Q2",
-            f"Up to {other.inter_op_threads} independent operators run at the same time.",
         ),
         (
             other.threads != present.threads,
@@ -267,7 +261,7 @@ def _why_not_faster(evidence: Evidence, question: Question) -> str:
     if question == "Q5" and "Fused" in evidence.not_rewritten:
         return evidence.not_rewritten["Fused"]
     tried = [
-        each.graph_optimization if question == "Q4" else "a model with fused operators"
+        _REWRITTEN.get(each.rewriting, each.graph_optimization)
         for each in evidence.others
         if _proposal(evidence.present, each)[0] == question
     ]

@@ -1,5 +1,7 @@
 """Advice follows from timings by Benanza's questions, and states what it predicts."""
 
+from dataclasses import replace
+
 import pytest
 
 from inferometer_analysis.advice import Advice, Evidence, MeasuredVariant, advise, paired_gain
@@ -39,15 +41,16 @@ def test_faster_variants_become_settings() -> None:
     assert not any(each.why_not for each in found)
 
 
-def test_operators_at_the_same_time_are_a_setting() -> None:
-    """It answers Q2 next to the threads within each layer."""
-    parallel = MeasuredVariant("onnxruntime", "FP32", 1, _times(0.7), inter_op_threads=2)
-    found = _of(advise(Evidence(PRESENT, (parallel,))), "Q2")
-    assert found.settings == (
-        "spec.server.onnxRuntime.executionMode=Parallel",
-        "spec.server.onnxRuntime.interOpThreads=2",
+def test_fixed_shapes_answer_what_the_framework_adds() -> None:
+    """A model with fixed shapes is Q4; one that is not faster is among what was tried."""
+    fixed = MeasuredVariant(
+        *("onnxruntime", "FP32", 1, _times(0.9)), rewriting="FixedShapes", model="file:/x.onnx"
     )
-    assert "2 independent operators" in found.sentence
+    found = _of(advise(Evidence(PRESENT, (fixed,), own_kernels_ns=500.0)), "Q4")
+    assert (found.settings, found.why_not) == (("spec.model.uri=file:/x.onnx",), "")
+    slower = replace(fixed, nanoseconds=_times(1.01))
+    found = _of(advise(Evidence(PRESENT, (slower,), own_kernels_ns=500.0)), "Q4")
+    assert found.why_not == "Tried and not faster beyond noise: a model with fixed shapes."
 
 
 @pytest.mark.parametrize(("factor", "is_applied"), [(0.975, False), (0.965, True)])

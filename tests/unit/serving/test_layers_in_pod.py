@@ -84,6 +84,22 @@ def test_a_quantised_model_computes_nearly_the_same(net: Path, tmp_path: Path) -
     assert not (tmp_path / "f.onnx").exists()
 
 
+def test_a_model_with_fixed_shapes_computes_the_same(net: Path, tmp_path: Path) -> None:
+    """The batch size takes the place of the open axis; a model without one is not written again."""
+    output, again = tmp_path / "fixed.onnx", tmp_path / "again.onnx"
+    rewrite(read_graph(net, max_bytes=1 << 30), "FixedShapes", output, GraphSettings(batch_size=3))
+    (fixed,) = onnx.load(output).graph.input
+    assert [axis.dim_value for axis in fixed.type.tensor_type.shape.dim] == [3, 8, 6, 6]
+    before, after = (
+        open_variant(NamedVariant("v", path), GraphSettings(batch_size=3)).run()[0]
+        for path in (net, output)
+    )
+    np.testing.assert_array_equal(before, after)
+    with pytest.raises(ModelRefusedError, match="fixed shapes already"):
+        rewrite(read_graph(output, max_bytes=1 << 30), "FixedShapes", again, GraphSettings())
+    assert not again.exists()
+
+
 def test_control_flow_and_sequences_are_named_and_the_rest_is_timed(tmp_path: Path) -> None:
     """A layer that cannot run alone has a reason; its neighbours have timings."""
     body = helper.make_graph(

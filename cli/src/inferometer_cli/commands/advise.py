@@ -22,7 +22,7 @@ from inferometer_cli.result_store import DatabaseOption, opened
 from inferometer_cli.terminal import print_message, print_output
 
 if TYPE_CHECKING:
-    from inferometer_analysis.advice import Evidence, MeasuredVariant
+    from inferometer_analysis.advice import Evidence, MeasuredVariant, Rewriting
     from inferometer_api.layers.timings import LayerTimings
     from inferometer_cli.local.layers import LayerSettings, Variant
 
@@ -56,9 +56,10 @@ def advise(  # noqa: PLR0913 - one argument for each option
 
     The starting point is ONNX Runtime, on a CPU with one thread, on a GPU by its CUDA provider.
     Layers that the database lacks are timed first, as by `inferometer bound --fill`. Rewritten
-    models (fused operators, INT8, FP16) are kept in $XDG_DATA_HOME/inferometer/rewritten. With
-    --try, servers are started with and without each change in interleaved rounds, and the achieved
-    gain is printed next to the predicted one; a round takes about seven seconds for each change.
+    models (fixed shapes, fused operators, INT8, FP16) are kept in
+    $XDG_DATA_HOME/inferometer/rewritten. With --try, servers are started with and without each
+    change in interleaved rounds, and the achieved gain is printed next to the predicted one; a
+    round takes about seven seconds for each change.
     """
     from inferometer_analysis.advice import advise as compose_advice
     from inferometer_cli.local.advice_trial import TrialSettings, try_advice
@@ -171,13 +172,9 @@ def _variants(file: Path, rewritten: dict[str, Path]) -> "tuple[Variant, ...]":
         Variant(file, "openvino", "BF16"),
     ]
     if len(os.sched_getaffinity(0)) > 1:
-        found += [
-            Variant(file, threads=2),
-            Variant(file, "openvino", "FP32", 2),
-            Variant(file, inter_op_threads=2),
-        ]
-    if "Fused" in rewritten:
-        found.append(Variant(rewritten["Fused"], rewriting="Fused"))
+        found += [Variant(file, threads=2), Variant(file, "openvino", "FP32", 2)]
+    kinds: tuple[Rewriting, ...] = ("FixedShapes", "Fused")
+    found += [Variant(rewritten[each], rewriting=each) for each in kinds if each in rewritten]
     if "INT8" in rewritten:
         found += [
             Variant(rewritten["INT8"], rewriting="INT8"),
@@ -204,7 +201,6 @@ def measured_variants(
             model="" if each.model == file else model_uri(str(each.model)),
             device=timings.machine.device,
             provider_option=each.provider_option,
-            inter_op_threads=each.inter_op_threads,
         )
         for each in variants
         if (timing := timings.variants.get(each.name)) is not None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from inferometer_results.store.store import Store
 
 _MODULE = "inferometer_serving.layers"
-REWRITINGS: tuple[Rewriting, ...] = ("Fused", "INT8")
+REWRITINGS: tuple[Rewriting, ...] = ("FixedShapes", "Fused", "INT8")
 _ZOO = "zoo://"
 _NOTHING = BrickSuite(engine="", engine_version="", granularity=1, layers={}, bricks={})
 
@@ -65,16 +65,14 @@ class Variant:
     rewriting: Rewriting = ""
     graph_optimization: str = "All"
     provider_option: ProviderOption = ""
-    inter_op_threads: int = 1
 
     @property
     def name(self) -> str:
         """What the timings call it."""
         level = "" if self.graph_optimization == "All" else self.graph_optimization
-        at_once = "" if self.inter_op_threads == 1 else f"Parallel{self.inter_op_threads}"
         words = (
             *(self.engine, self.precision, str(self.threads)),
-            *(level, at_once, self.rewriting, self.provider_option),
+            *(level, self.rewriting, self.provider_option),
         )
         return ":".join(each for each in words if each)
 
@@ -89,7 +87,6 @@ class Variant:
             "threads": self.threads,
             "graphOptimization": self.graph_optimization,
             "providerOption": self.provider_option,
-            "interOpThreads": self.inter_op_threads,
         }
 
 

@@ -75,8 +75,8 @@ GPU."""
     """How far the graph is rewritten before it runs. Absent: All."""
 
     execution_mode: ExecutionMode | None = None
-    """Whether operators that do not depend on each other run at the same time. Absent: \
-Sequential."""
+    """Whether operators of different devices that do not depend on each other run at the same \
+time; those of one device never do. Absent: Sequential."""
 
     inter_op_threads: Annotated[int, Field(ge=1, le=MAXIMUM_THREADS), Integral] | None = None
     """Threads that run operators at the same time, with executionMode Parallel. Absent: 1."""

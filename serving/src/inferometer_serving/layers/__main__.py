@@ -166,7 +166,6 @@ def _variant(fields: dict[str, Any]) -> NamedVariant:
         precision=Precision(fields["precision"]),
         threads=fields["threads"],
         graph_optimization=fields["graphOptimization"],
-        inter_op_threads=fields["interOpThreads"],
     )
 
 

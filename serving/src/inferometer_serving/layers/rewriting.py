@@ -1,4 +1,4 @@
-"""Rewritten models that advice tries: FP16, fused operators, and static quantisation to INT8."""
+"""Rewritten models that advice tries: FP16, fixed shapes, fused operators, static quantisation."""
 
 import contextlib
 import sys
@@ -34,7 +34,7 @@ _WITHOUT_SATURATION = ("vnni", "amx", "i8mm")
 
 
 def rewrite(graph: GraphFile, kind: str, output: Path, settings: GraphSettings) -> None:
-    """Write a rewritten model; `kind` is FP16, Fused or INT8.
+    """Write a rewritten model; `kind` is FP16, FixedShapes, Fused or INT8.
 
     Raises ModelRefusedError with the reason if there is none.
     """
@@ -115,6 +115,15 @@ def _quantise(graph: GraphFile, output: Path, folder: Path, settings: GraphSetti
     )
 
 
+def _fix_shapes(graph: GraphFile, output: Path, folder: Path, settings: GraphSettings) -> None:
+    del folder  # nothing lies there
+    model = with_fixed_shapes(graph, settings)
+    if model.graph.input == graph.model.graph.input:
+        raise ModelRefusedError("Its inputs have fixed shapes already.")
+    load_external_data_for_model(model, str(graph.path.parent.resolve()))
+    onnx.save(model, output)
+
+
 def _halve(graph: GraphFile, output: Path, folder: Path, settings: GraphSettings) -> None:
     from onnxruntime.transformers.float16 import (  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import, ships no types
         convert_float_to_float16,
@@ -152,6 +161,7 @@ def _samples(path: Path) -> Iterator[dict[str, Array]]:
 
 _KINDS: Mapping[str, Callable[[GraphFile, Path, Path, GraphSettings], None]] = {
     "FP16": _halve,
+    "FixedShapes": _fix_shapes,
     "Fused": _fuse,
     "INT8": _quantise,
 }

@@ -13,7 +13,6 @@ from inferometer_serving.model.engines import open_session
 from inferometer_serving.model.session import EngineSettings, Interrupt, Session
 from inferometer_serving.options import (
     EngineName,
-    ExecutionMode,
     GraphOptimization,
     OnnxRuntimeChoices,
     Precision,
@@ -22,7 +21,6 @@ from inferometer_serving.options import (
 from inferometer_serving.profile.profiler import model_inputs
 
 MOST_BYTES = 1 << 40
-_MODES = (ExecutionMode.SEQUENTIAL, ExecutionMode.PARALLEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,6 @@ class NamedVariant:
     precision: Precision = Precision.DEFAULT
     threads: int = 1
     graph_optimization: str = "All"
-    inter_op_threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +61,6 @@ def open_variant(variant: NamedVariant, settings: GraphSettings) -> WholeModel:
         precision=variant.precision,
         onnx_runtime=OnnxRuntimeChoices(
             graph_optimization=GraphOptimization(variant.graph_optimization),
-            execution_mode=_MODES[variant.inter_op_threads > 1],
-            inter_op_threads=variant.inter_op_threads,
         ),
     )
     session = open_session(variant.engine, graph, chosen, Interrupt())
