@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from inferometer_serving.profile.event_cost import event_cost_ns
+from inferometer_serving.profile.event_cost import event_cost
 from inferometer_serving.profile.layer_times import EngineProfile, LayerTimes, thinned
-from inferometer_serving.profile.onnx_events import profile_of
+from inferometer_serving.profile.onnx_events import EventCost, profile_of
 
 RECORDED = Path(__file__).parents[2] / "data/profiles/onnxruntime-1.31-squeezenet1_1.json"
 """Five runs of a model of the zoo, of which the tests look at the last three."""
@@ -76,17 +76,23 @@ def test_the_nodes_of_a_loop_are_within_it() -> None:
 
 
 def test_the_profilers_own_time_is_taken_off_each_event() -> None:
-    """A layer with two events in a run loses it twice, and none becomes negative."""
+    """A layer with two events in a run loses it twice, and none becomes negative.
+
+    It is a time for each event, for each of its tensors, of which there is one, and for each of
+    their axes, of which there are two.
+    """
     events = [_node(0, "Add", 12, 5), _node(0, "Add", 20, 6), _node(1, "Relu", 60, 1), _run(8, 60)]
-    add, relu = profile_of(events, runs=1, event_cost_ns=1_800.0).layers
+    add, relu = profile_of(events, 1, EventCost(1_000.0, 500.0, 150.0)).layers
     assert add.durations_ns == (7_400,)
     assert relu.durations_ns == (0,)
 
 
 def test_the_profilers_own_time_is_measured_once() -> None:
-    """A layer that computes nothing takes longer by its event than without a profiler."""
-    assert event_cost_ns() > 0
-    assert event_cost_ns() == event_cost_ns()
+    """A layer takes longer by its event than without a profiler, with more inputs all the more."""
+    found = event_cost()
+    assert found.event_ns > 0
+    assert found.tensor_ns + found.axis_ns > 0
+    assert event_cost() is found
 
 
 def test_a_profile_that_was_cut_off_is_refused() -> None:

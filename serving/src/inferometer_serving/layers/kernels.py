@@ -21,7 +21,7 @@ from inferometer_serving.layers.standard_form import standard
 from inferometer_serving.model.engines import silence_openvino
 from inferometer_serving.model.session import EngineSettings
 from inferometer_serving.options import EngineName, Precision
-from inferometer_serving.profile.event_cost import event_cost_ns
+from inferometer_serving.profile.event_cost import event_cost
 from inferometer_serving.profile.onnx_events import profile_of
 
 REORDERS = frozenset({"ReorderInput", "ReorderOutput", "Reorder"})
@@ -77,7 +77,7 @@ class OnnxKernels:
 
 def _median_ns(session: Any, runs: int) -> float:
     file = Path(session.end_profiling())
-    found = profile_of(orjson.loads(file.read_bytes()), runs, event_cost_ns())
+    found = profile_of(orjson.loads(file.read_bytes()), runs, event_cost())
     kept = [each for each in found.layers if each.operator not in REORDERS]
     return float(median(sum(each.durations_ns[run] for each in kept) for run in range(runs)))
 

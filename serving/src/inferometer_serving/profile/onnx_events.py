@@ -39,8 +39,32 @@ class _Node:
     """How many it has in each run."""
 
 
+@dataclass(frozen=True, slots=True)
+class EventCost:
+    """The profiler's own time within the event of a layer, whose tensors' shapes it writes down."""
+
+    event_ns: float = 0.0
+    tensor_ns: float = 0.0
+    """In addition, for each input and output."""
+    axis_ns: float = 0.0
+    """In addition, for each axis of these."""
+
+    def of(self, arguments: Mapping[str, Any]) -> int:
+        """Return the ns of an event, by its arguments."""
+        tensors = [
+            shape
+            for name in ("input_type_shape", "output_type_shape")
+            for _, shape in _tensors(arguments.get(name) or [])
+        ]
+        axes = sum(map(len, tensors))
+        return round(self.event_ns + len(tensors) * self.tensor_ns + axes * self.axis_ns)
+
+
+NO_COST = EventCost()
+
+
 def profile_of(
-    events: Sequence[Mapping[str, Any]], runs: int, event_cost_ns: float = 0.0
+    events: Sequence[Mapping[str, Any]], runs: int, cost: EventCost = NO_COST
 ) -> EngineProfile:
     """Return the layers of the last `runs` runs, each without the profiler's own time in its event.
 
@@ -49,7 +73,7 @@ def profile_of(
     nodes: dict[tuple[str, str], _Node] = {}
     for number, each in enumerate(events_by_run(events, runs)):
         _add_run(nodes, each.nodes, number, each.start_us)
-    return _composed(nodes, runs, round(event_cost_ns))
+    return _composed(nodes, runs, cost)
 
 
 def events_by_run(events: Sequence[Mapping[str, Any]], runs: int) -> Iterator[RunEvents]:
@@ -98,9 +122,7 @@ def _add_run(
             open_outers.append((end, key))
 
 
-def _composed(
-    nodes: Mapping[tuple[str, str], _Node], runs: int, event_cost_ns: int
-) -> EngineProfile:
+def _composed(nodes: Mapping[tuple[str, str], _Node], runs: int, cost: EventCost) -> EngineProfile:
     index = {key: at for at, key in enumerate(nodes)}
     layers = tuple(
         _layer(
@@ -108,7 +130,7 @@ def _composed(
             key[1],
             node,
             None if node.outer is None else index[node.outer],
-            tuple(_own_ns(node, run, event_cost_ns) for run in range(runs)),
+            _own_ns(node, runs, cost.of(node.arguments)),
         )
         for key, node in nodes.items()
     )
@@ -121,8 +143,11 @@ def _composed(
     return EngineProfile(layers, notes, _KERNELS_MISSING)
 
 
-def _own_ns(node: _Node, run: int, event_cost_ns: int) -> int:
-    return max(0, node.durations_us.get(run, 0) * 1000 - node.events.get(run, 0) * event_cost_ns)
+def _own_ns(node: _Node, runs: int, cost_ns: int) -> tuple[int, ...]:
+    return tuple(
+        max(0, node.durations_us.get(run, 0) * 1000 - node.events.get(run, 0) * cost_ns)
+        for run in range(runs)
+    )
 
 
 def _layer(

@@ -12,7 +12,7 @@ from inferometer_models.errors import ModelRefusedError
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.model.onnx_runtime import open_profiled
 from inferometer_serving.model.session import EngineSettings
-from inferometer_serving.profile.event_cost import event_cost_ns
+from inferometer_serving.profile.event_cost import event_cost
 from inferometer_serving.profile.layer_times import EngineProfile
 from inferometer_serving.profile.onnx_events import profile_of
 
@@ -43,17 +43,18 @@ class OnnxProfiledSession:
 
     def finish(self, runs: int) -> EngineProfile:
         """End profiling, and return the layers of the last `runs` runs."""
-        cost_ns = event_cost_ns()
+        cost = event_cost()
         try:
-            found = profile_of(self.events(), runs, cost_ns)
+            found = profile_of(self.events(), runs, cost)
         except (OSError, ValueError, KeyError) as error:
             raise ModelRefusedError(
                 f"ONNX Runtime's profile cannot be read: {error}. It was cut off if the disk "
                 "of the temporary folder is full."
             ) from error
         note = (
-            f"ONNX Runtime's profiler takes {cost_ns / 1000:.2f} us within each layer, which is "
-            "taken off."
+            f"ONNX Runtime's profiler takes {cost.event_ns / 1000:.2f} us within each layer, "
+            f"{cost.tensor_ns / 1000:.2f} us more for each input and output, and "
+            f"{cost.axis_ns / 1000:.2f} us for each of their axes. This is taken off."
         )
         return replace(found, notes=(*found.notes, note))
 
