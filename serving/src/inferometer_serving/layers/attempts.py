@@ -59,7 +59,8 @@ def run_attempts(work: Callable[[Attempt], int]) -> int:
         process = context.Process(target=attempt)
         process.start()
         theirs.close()
-        item = _last_opened(ours)
+        with ours:
+            item = _last_opened(ours)
         process.join()
         code = process.exitcode or 0
         if code >= 0:

@@ -130,8 +130,10 @@ def _time_group(
 ) -> None:
     opened = []
     for item in group:
+        if item.failure:
+            continue
         attempt.opening(item.name)
-        if not item.failure and (timed := _open(item, until_seconds)) is not None:
+        if (timed := _open(item, until_seconds)) is not None:
             opened.append((item, timed))
     attempt.opening("")
     active = list(opened)
