@@ -96,7 +96,7 @@ def allows(plane: ControlPlane, *words: str) -> bool:
 
 def make_run(plane: ControlPlane, namespace: str) -> str:
     """Make a run as soon as the API server serves the definition; return its UID."""
-    plane.kubectl("wait", "crd", NAME, "--for=condition=Established", "--timeout=60s")
+    plane.wait_until_established("crd", NAME)
     plane.kubectl("apply", "--namespace", namespace, "-f", "-", stdin=json.dumps(RUN))
     return run_uid(plane, namespace)
 
@@ -191,7 +191,7 @@ def test_user_roles_survive_the_release_that_installed_them(
 ) -> None:
     """Of two releases the one with the definition goes: authors keep their rights to runs."""
     done(bare, *install(namespace))
-    bare.kubectl("wait", "crd", NAME, "--for=condition=Established", "--timeout=60s")
+    bare.wait_until_established("crd", NAME)
     done(bare, *install(other_namespace, *NO_DEFINITION, release="second"))
     bare.kubectl(
         "create", "rolebinding", "author", "--clusterrole=edit",
@@ -215,7 +215,7 @@ def test_a_missing_definition_is_reported_with_the_way_to_install_it(
     *words, file = shlex.split(command)[1:]
     assert (CHECKOUT / file).is_file()
     bare.kubectl(*words, str(CHECKOUT / file))
-    bare.kubectl("wait", "crd", NAME, "--for=condition=Established", "--timeout=60s")
+    bare.wait_until_established("crd", NAME)
     done(bare, *install(namespace, *NO_DEFINITION))
     mine = ("--set", "crds.install=true")
     message = refused(bare, "upgrade", "inferometer", CHART, "--namespace", namespace, *mine)
@@ -227,7 +227,7 @@ def test_the_admin_of_a_namespace_installs_an_operator_for_it(
 ) -> None:
     """Who has the role `admin` in one namespace alone installs there, as the how-to says."""
     done(bare, *install(other_namespace))
-    bare.kubectl("wait", "crd", NAME, "--for=condition=Established", "--timeout=60s")
+    bare.wait_until_established("crd", NAME)
     bare.kubectl(
         "create", "rolebinding", "admin", "--clusterrole=admin",
         f"--serviceaccount={namespace}:default", "--namespace", namespace,

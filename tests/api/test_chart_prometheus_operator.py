@@ -8,7 +8,6 @@ from support.agent_chart import agents
 from support.chart import Json, of_kind, rendered
 from support.cluster.control_plane import ControlPlane
 from support.prometheus_operator import definitions
-from support.waiting import DEADLINE_SECONDS
 
 MONITORED: Json = {
     "metrics": {
@@ -19,15 +18,12 @@ MONITORED: Json = {
 }
 
 
-TIMEOUT = f"--timeout={DEADLINE_SECONDS:g}s"
-
-
 @pytest.fixture(scope="module")
 def definitions_served(api_server: ControlPlane) -> None:
     """Install the Prometheus operator's definitions."""
     for file in definitions():
         api_server.kubectl("apply", "--server-side", "-f", str(file))
-        api_server.kubectl("wait", "--for=condition=Established", "-f", str(file), TIMEOUT)
+        api_server.wait_until_established("-f", str(file))
 
 
 @pytest.mark.usefixtures("definitions_served")

@@ -44,7 +44,7 @@ def older(plane: ControlPlane, node: FakeKubelet, tmp_path: Path) -> Iterator[St
     """Yield a namespace with the older chart, and with the objects that its operator had made."""
     with a_stage(plane, node, tmp_path) as stage:
         helm_succeeds(stage, "install", RELEASE, BEFORE / "chart.tgz")
-        plane.kubectl("wait", "crd", NAME, "--for=condition=Established", "--timeout=60s")
+        plane.wait_until_established("crd", NAME)
         wait_until(lambda: serves_runs(stage.api), "The API for runs")
         stage.play("loadgen", stage.loads.follow)
         restore(stage)

@@ -26,5 +26,4 @@ def apply_objects(cluster: ControlPlane, file: Path, found: list[dict[str, Any]]
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": found}))
     cluster.kubectl("apply", "--server-side", "-f", str(file))
     if any(each["kind"] == "CustomResourceDefinition" for each in found):
-        words = ("wait", "--for=condition=Established", "-f", str(file), "--timeout=120s")
-        cluster.kubectl(*words)
+        cluster.wait_until_established("-f", str(file))

@@ -20,6 +20,7 @@ from support.waiting import wait_until
 
 READY_SECONDS = 60.0
 """Far above what it takes: a start that reaches it has failed."""
+_DEFINITION = "CustomResourceDefinition"
 SERVICE_RANGE = "10.96.0.0/16"
 
 
@@ -118,6 +119,19 @@ class ControlPlane:
     def get(self, *words: str) -> Any:
         """Return the output of `kubectl get WORDS -o json`."""
         return json.loads(self.kubectl("get", *words, "-o", "json"))
+
+    def wait_until_established(self, *words: str) -> None:
+        """Wait until the API server serves all definitions that `kubectl get WORDS` shows.
+
+        `kubectl wait` fails on a definition that is too new to have a status.
+        """
+
+        def are_established() -> bool:
+            found = self.get(*words)
+            kinds = (each for each in found.get("items", [found]) if each["kind"] == _DEFINITION)
+            return all(map(_is_established, kinds))
+
+        wait_until(are_established, f"The definitions {' '.join(words)}")
 
     def pause(self) -> None:
         """Let the API server fall silent with its connections open."""
@@ -247,3 +261,9 @@ class ControlPlane:
             f"--flex-volume-plugin-dir={self._folder / 'volume-plugins'}",
             "--secure-port=0",
         ]
+
+
+def _is_established(definition: dict[str, Any]) -> bool:
+    """Return whether the API server serves a definition."""
+    conditions = definition.get("status", {}).get("conditions") or ()
+    return any((each["type"], each["status"]) == ("Established", "True") for each in conditions)
