@@ -85,7 +85,9 @@ def test_short_layers_sum_to_their_inference(tmp_path: Path) -> None:
     assert len(profile.layers) == 300
     total = sum(median(layer.durations_nanoseconds) for layer in profile.layers)
     assert total < 2 * median(profile.model_nanoseconds)
-    assert any("within each layer, which is taken off" in each for each in profile.notes)
+    (note,) = (each for each in profile.notes if "within each layer" in each)
+    assert "for each input and output" in note
+    assert note.endswith("This is taken off.")
 
 
 def test_a_bound_is_filled_once(tmp_path: Path) -> None:
@@ -161,4 +163,5 @@ def test_advice_is_tried(tmp_path: Path) -> None:
     for each in advice:
         assert each["predictedGain"]["value"] != 0
         assert (each["achievedGain"] is None) == bool(each["whyNotApplied"])
-        assert bool(each["settings"]) != bool(each["whyNotApplied"])
+        is_small = "less than 3 %" in (each["whyNotApplied"] or "")
+        assert bool(each["settings"]) == (is_small or not each["whyNotApplied"])
