@@ -17,7 +17,13 @@ TITLES: Mapping[Question, str] = {
     "Q5": "Fusion that was missed",
     "Q6": "Lower precision",
 }
-_TOO_SMALL = "It may be less than 3 %, which may be lost once the model is served."
+_SMALLEST_APPLIED_GAIN = 0.03
+"""Predictions miss what a served model gains by one or two points in the median: see
+docs/performance.md. A smaller gain may be a loss."""
+_TOO_SMALL = (
+    f"It may be less than {100 * _SMALLEST_APPLIED_GAIN:g} %, which may be lost once the model is "
+    "served."
+)
 _ONE_STREAM = (
     "ONNX Runtime runs the operators of one device one after the other, also if executionMode is "
     "Parallel."
@@ -42,9 +48,6 @@ _OPTION_ADVICE: Mapping[ProviderOption, tuple[Question, str]] = {
     "CudaGraph": ("Q4", "Launched as one CUDA graph, the kernels follow each other without gaps."),
     "ChannelsLast": ("Q3", "With channels last, convolutions have faster algorithms."),
 }
-SMALLEST_GAIN = 0.03
-"""Predictions miss what a served model gains by one or two points in the median: see
-docs/performance.md. A smaller gain may be a loss."""
 _OPTION_FIELDS: Mapping[ProviderOption, str] = {
     "CudaGraph": "cudaGraph",
     "ChannelsLast": "channelsLast",
@@ -184,10 +187,8 @@ def _variants(evidence: Evidence) -> Iterator[Advice]:
         question, words = _proposal(present, other)
         changed = tuple(each for each in other.settings if each not in present.settings)
         least = gain.value if gain.low is None else gain.low
-        if least < SMALLEST_GAIN:
-            yield Advice(question, words, gain, changed, _TOO_SMALL)
-            continue
-        yield Advice(question, words, gain, changed)
+        why_not = _TOO_SMALL if least < _SMALLEST_APPLIED_GAIN else ""
+        yield Advice(question, words, gain, changed, why_not)
 
 
 def _proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple[Question, str]:

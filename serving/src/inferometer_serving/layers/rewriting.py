@@ -115,8 +115,7 @@ def _quantise(graph: GraphFile, output: Path, folder: Path, settings: GraphSetti
     )
 
 
-def _fix_shapes(graph: GraphFile, output: Path, folder: Path, settings: GraphSettings) -> None:
-    del folder  # nothing lies there
+def _fix_shapes(graph: GraphFile, output: Path, _: Path, settings: GraphSettings) -> None:
     model = with_fixed_shapes(graph, settings)
     if model.graph.input == graph.model.graph.input:
         raise ModelRefusedError("Its inputs have fixed shapes already.")

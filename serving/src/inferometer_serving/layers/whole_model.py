@@ -60,7 +60,7 @@ def open_variant(variant: NamedVariant, settings: GraphSettings) -> WholeModel:
         threads=variant.threads,
         precision=variant.precision,
         onnx_runtime=OnnxRuntimeChoices(
-            graph_optimization=GraphOptimization(variant.graph_optimization),
+            graph_optimization=GraphOptimization(variant.graph_optimization)
         ),
     )
     session = open_session(variant.engine, graph, chosen, Interrupt())
