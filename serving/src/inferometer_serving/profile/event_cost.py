@@ -3,7 +3,6 @@
 import tempfile
 from functools import cache
 from pathlib import Path
-from statistics import median
 from time import perf_counter_ns
 from typing import Any
 
@@ -28,31 +27,49 @@ def event_cost() -> EventCost:
     their inputs and in the axes of these: what their events show beyond the time that they take
     without a profiler is the profiler's own.
     """
-    few = _cost_ns(inputs=1, axes=1)  # of two tensors with one axis each
-    wide = _cost_ns(inputs=1, axes=_AXES)
-    many = _cost_ns(inputs=_INPUTS, axes=1)
-    axis_ns = max(0.0, (wide - few) / (2 * (_AXES - 1)))
-    tensor_ns = max(0.0, (many - few) / (_INPUTS - 1) - axis_ns)
-    return EventCost(max(0.0, few - 2 * tensor_ns - 2 * axis_ns), tensor_ns, axis_ns)
-
-
-def _cost_ns(inputs: int, axes: int) -> float:
-    """Return the profiler's time within the event of a layer with so many inputs and axes."""
-    feeds = {"t0": np.ones((1,) * axes, np.float32)}
     with tempfile.TemporaryDirectory(prefix="inferometer-events-") as folder:
-        plain, profiled = (
-            _chain(inputs, axes, each) for each in ("", str(Path(folder) / "profile"))
-        )
-        times = []
+        pairs = [_Pair(*each, Path(folder)) for each in ((1, 1), (1, _AXES), (_INPUTS, 1))]
         for _ in range(_WARM_RUNS + _RUNS):
-            began = perf_counter_ns()
-            plain.run(None, feeds)
-            times.append(perf_counter_ns() - began)
-            profiled.run(None, feeds)
-        events = orjson.loads(Path(profiled.end_profiling()).read_bytes())
-    layers = profile_of(events, _RUNS).layers
-    shown = median(sum(each.durations_ns[run] for each in layers) for run in range(_RUNS))
-    return max(0.0, (shown - median(times[_WARM_RUNS:])) / _LAYERS)
+            for pair in pairs:
+                pair.run()
+        return divided(*(each.cost_ns() for each in pairs))
+
+
+def divided(few_ns: float, wide_ns: float, many_ns: float) -> EventCost:
+    """Return the cost of an event, of a tensor and of an axis, of which none is negative.
+
+    `few_ns` is that of a layer with one input and one output of one axis each, of which the parts
+    are never more; `wide_ns` that of the same with `_AXES` axes, `many_ns` that with `_INPUTS`
+    inputs.
+    """
+    axis_ns = min(max(0.0, (wide_ns - few_ns) / (2 * (_AXES - 1))), few_ns / 2)
+    tensor_ns = (many_ns - few_ns) / (_INPUTS - 1) - axis_ns
+    tensor_ns = min(max(0.0, tensor_ns), few_ns / 2 - axis_ns)
+    event_ns = max(0.0, few_ns - 2 * tensor_ns - 2 * axis_ns)
+    return EventCost(event_ns, tensor_ns, axis_ns)
+
+
+class _Pair:
+    """A chain of layers with so many inputs and axes, with a profiler and without, in turns."""
+
+    def __init__(self, inputs: int, axes: int, folder: Path) -> None:
+        self._feeds = {"t0": np.ones((1,) * axes, np.float32)}
+        self._plain = _chain(inputs, axes, "")
+        self._profiled = _chain(inputs, axes, str(folder / f"{inputs}-{axes}"))
+        self._plain_ns: list[int] = []
+
+    def run(self) -> None:
+        began_ns = perf_counter_ns()
+        self._plain.run(None, self._feeds)
+        self._plain_ns.append(perf_counter_ns() - began_ns)
+        self._profiled.run(None, self._feeds)
+
+    def cost_ns(self) -> float:
+        """Return the profiler's time within one event, by the runs that were disturbed least."""
+        events = orjson.loads(Path(self._profiled.end_profiling()).read_bytes())
+        layers = profile_of(events, _RUNS).layers
+        shown_ns = min(sum(each.durations_ns[run] for each in layers) for run in range(_RUNS))
+        return max(0.0, (shown_ns - min(self._plain_ns[_WARM_RUNS:])) / _LAYERS)
 
 
 def _chain(inputs: int, axes: int, profile: str) -> Any:
