@@ -124,6 +124,53 @@ def test_weights_do_not_matter_and_shapes_do(tmp_path: Path, net: Path) -> None:
     }
 
 
+def _masked(path: Path, masked: float) -> LayerGraph:
+    """Return the layers of a net that masks every other element before a Softmax."""
+    mask = np.where(np.arange(64) % 2, masked, 0).astype(np.float32)
+    weights = {"mask": mask, "w": np.ones((64, 5), np.float32)}
+    nodes = [
+        helper.make_node("Add", ["x", "mask"], ["a"]),
+        helper.make_node("Softmax", ["a"], ["b"]),
+        helper.make_node("MatMul", ["b", "w"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [8, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 5])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    onnx.save(model, path)
+    return describe(read_graph(path, max_bytes=1 << 20), GraphSettings())
+
+
+def test_a_layer_meets_denormal_numbers_alone_as_in_its_model(tmp_path: Path) -> None:
+    """A CPU computes them slowly: the brick gets some, and its key differs from that without.
+
+    A mask of -95 leaves e^-95, which is denormal, of every other weight of an attention; one of
+    -1000 leaves nothing.
+    """
+    masked, zeroed = _masked(tmp_path / "masked.onnx", -95), _masked(tmp_path / "zero.onnx", -1000)
+    suite = compose_suite([masked], 1)
+    inputs = {}
+    for key, brick in suite.bricks.items():
+        inputs[masked.layers[key].operator] = brick_model(suite, brick).inputs["n0i0"]
+        open_brick(suite, brick, threads=1).run()
+    smallest = np.finfo(np.float32).tiny
+    assert np.mean(inputs["Softmax"] < -90) == pytest.approx(0.5, abs=0.1)
+    assert np.mean((inputs["MatMul"] > 0) & (inputs["MatMul"] < smallest)) == pytest.approx(
+        0.5, abs=0.1
+    )
+    assert inputs["Add"].min() >= 0.5
+    assert {masked.layers[key].operator for key in set(masked.layers) - set(zeroed.layers)} == {
+        "Softmax",
+        "MatMul",
+    }
+    other = _masked(tmp_path / "other.onnx", -96)
+    assert set(other.layers) == set(masked.layers)
+
+
 @pytest.mark.parametrize("granularity", [1, 3])
 def test_every_brick_runs_alone(net: Path, granularity: int) -> None:
     """A brick has all that ONNX Runtime needs to run it."""

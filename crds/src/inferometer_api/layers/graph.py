@@ -25,6 +25,9 @@ that the layer does without."""
     lowest: int | None = None
     """The lowest element that a larger tensor of integers had, such as indices."""
     highest: int | None = None
+    sample: list[float] | None = None
+    """Some of its fractions in ascending order, at equal distances, if its layer reads or writes \
+denormal numbers: a CPU may compute them more slowly than others."""
     same_as: int | None = None
     """The position of an earlier input that is the same tensor."""
 

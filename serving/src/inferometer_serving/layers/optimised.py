@@ -4,7 +4,7 @@ import contextlib
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
-from onnx import ModelProto, TensorProto, ValueInfoProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from inferometer_api.layers.graph import LayerTensor, Layout
 from inferometer_models.errors import ModelRefusedError
@@ -28,6 +28,9 @@ _WEIGHTS = "weights.bin"
 _SMALL_BYTES = 256
 """Larger weights stay out of the saved graph: nothing here reads them."""
 _FEW_ELEMENTS = 16
+_EXPONENTIALS = frozenset({"Exp", "Sigmoid", "Softmax"})
+_SAMPLED, _SORTED = 128, 1 << 20
+"""Elements of the sample of a tensor, and those among which it is chosen, at most."""
 _TENSORS_PER_PASS = 200
 """As many tensors are kept at once; the memory that they take is that of no inference."""
 MOST_SECONDS = 300.0
@@ -154,7 +157,8 @@ def random_array(generator: np.random.Generator, tensor: LayerTensor) -> Array:
     """Return an array such as a tensor has.
 
     Fractions are between 0.5 and 1.5, which no operator turns into an infinite number, and share
-    memory with those of other arrays. Raises ValueError if the datatype has no form in numpy.
+    memory with those of other arrays, unless the tensor has a sample of its own. Raises ValueError
+    if the datatype has no form in numpy.
     """
     dtype = helper.tensor_dtype_to_np_dtype(number_of_datatype(tensor.datatype))
     if tensor.values is not None:
@@ -167,6 +171,8 @@ def random_array(generator: np.random.Generator, tensor: LayerTensor) -> Array:
         return generator.integers(lowest, highest, tensor.shape, endpoint=True).astype(dtype)
     if dtype.hasobject:
         raise ValueError(f"One of its tensors is of type {tensor.datatype}.")
+    if tensor.sample is not None:
+        return generator.choice(np.array(tensor.sample, dtype), tensor.shape)
     fractions = _fractions(prod(tensor.shape)).reshape(tensor.shape)
     return fractions if dtype == np.float32 else fractions.astype(dtype)
 
@@ -219,9 +225,13 @@ def _tensors(
 ) -> dict[str, LayerTensor]:
     """Return every tensor that the nodes compute, found by running the graph.
 
-    The graph need not be run for fractions whose whole shape ONNX infers.
+    The graph need not be run for fractions whose whole shape ONNX infers, apart from those next to
+    operators that may compute denormal numbers.
     """
-    tensors = inferred_fractions(optimised)
+    slow = [node for node in optimised.graph.node if _may_underflow(node, settings)]
+    sampled = {name for node in slow for name in (node.input[0], node.output[0])}
+    inferred = inferred_fractions(optimised)
+    tensors = {name: each for name, each in inferred.items() if name not in sampled}
     names = [
         name
         for node in optimised.graph.node
@@ -231,8 +241,32 @@ def _tensors(
     size = max(_TENSORS_PER_PASS, -(-len(names) // _MOST_PASSES))
     for start in range(0, len(names), size):
         some = names[start : start + size]
-        tensors |= _run_for(graph, optimised, some, folder, settings)
-    return tensors
+        tensors |= _run_for(graph, optimised, some, folder, settings, sampled)
+    for node in slow:
+        if _has_denormals(tensors[node.output[0]]):
+            sampled -= {node.input[0], node.output[0]}
+    return tensors | {
+        name: tensors[name].model_copy(update={"sample": None}) for name in sampled & set(tensors)
+    }
+
+
+def _may_underflow(node: NodeProto, settings: GraphSettings) -> bool:
+    """Return whether ordinary inputs may become denormal numbers, which slow a CPU down."""
+    return node.op_type in _EXPONENTIALS and settings.device is Device.CPU
+
+
+def _has_denormals(tensor: LayerTensor) -> bool:
+    smallest = np.finfo(np.float32).tiny
+    return any(0 < abs(each) < smallest for each in tensor.sample or ())
+
+
+def _sample(array: Array) -> list[float]:
+    """Return finite elements of an array in ascending order, at equal distances."""
+    some = array.ravel()[:: -(-array.size // _SORTED) or 1]
+    finite = np.sort(some[np.isfinite(some)])
+    places = np.linspace(0, finite.size - 1, min(_SAMPLED, finite.size)).astype(int)
+    found: list[float] = finite[places].tolist()
+    return found
 
 
 def inferred_fractions(model: ModelProto) -> dict[str, LayerTensor]:
@@ -256,6 +290,7 @@ def _run_for(
     names: Sequence[str],
     folder: Path,
     settings: GraphSettings,
+    sampled: Collection[str],
 ) -> dict[str, LayerTensor]:
     probe = ModelProto()
     probe.CopyFrom(optimised)
@@ -289,7 +324,10 @@ def _run_for(
         ) from error
     finally:
         limit.cancel()
-    found = {name: _described(each) for name, each in zip(names, values, strict=True)}
+    found = {
+        name: _described(each, is_sampled=name in sampled)
+        for name, each in zip(names, values, strict=True)
+    }
     return found | {name: describe_array(arrays[name], feeds[name].datatype) for name in arrays}
 
 
@@ -307,13 +345,15 @@ def graph_inputs(model: ModelProto) -> dict[str, LayerTensor]:
     }
 
 
-def _described(value: Any) -> LayerTensor:
+def _described(value: Any, *, is_sampled: bool) -> LayerTensor:
     if not value.is_tensor():
         return LayerTensor(kind="Activation", datatype=value.data_type())
     datatype = TensorProto.DataType.Name(value.element_type())
     if datatype.startswith(("INT", "UINT")):
         return describe_array(value.numpy(), datatype)
-    return LayerTensor(kind="Activation", datatype=datatype, shape=list(value.shape()))
+    sample = _sample(value.numpy()) if is_sampled and datatype == "FLOAT" else None
+    shape = list(value.shape())
+    return LayerTensor(kind="Activation", datatype=datatype, shape=shape, sample=sample)
 
 
 def describe_array(array: Array, datatype: str) -> LayerTensor:

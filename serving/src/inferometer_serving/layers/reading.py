@@ -19,6 +19,7 @@ from inferometer_serving.layers.optimised import (
 )
 
 _IGNORED_IN_KEYS = frozenset({"lowest", "highest"})
+_PRESENT_IN_KEYS = "sample"
 _KEY_LENGTH = 16
 ENGINE = "ONNX Runtime"
 
@@ -73,6 +74,8 @@ def layer_key(layer: Layer) -> str:
         for tensor in fields.get(side, ()):
             for name in _IGNORED_IN_KEYS:
                 tensor.pop(name, None)
+            if _PRESENT_IN_KEYS in tensor:
+                tensor[_PRESENT_IN_KEYS] = True
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_KEY_LENGTH]
 
@@ -91,7 +94,8 @@ def _layer(
         elif name:
             first[name] = at
         inputs.append(tensor)
-    outputs = [known[name] if name else LayerTensor(kind="Absent") for name in node.output]
+    written = (known[name] if name else LayerTensor(kind="Absent") for name in node.output)
+    outputs = [each.model_copy(update={"sample": None}) for each in written]
     return Layer(
         domain=node.domain,
         operator=node.op_type,
