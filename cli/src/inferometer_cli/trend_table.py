@@ -14,7 +14,7 @@ from inferometer_results.history.change_points import (
 )
 from inferometer_results.history.series import Series, SeriesName, figure_kind
 from inferometer_results.history.trend import Change, Trend
-from inferometer_results.quantity import Unit, energy_unit, percent, significant, time_unit
+from inferometer_results.quantity import Unit, counted, energy_unit, percent, significant, time_unit
 
 _HEIGHT = 8
 _WIDEST = 100
@@ -70,7 +70,7 @@ def _title(series: Series) -> str:
     what = ", ".join(filter(None, (name.run, name.scenario, name.step, series.figure)))
     where = ", ".join(filter(None, (name.node, name.runtime, name.device, name.protocol)))
     stored = ", stored by users" if name.source else ""
-    return f"{what} on {where}{stored}: {len(series.points)} runs"
+    return f"{what} on {where}{stored}: {counted(len(series.points), 'run')}"
 
 
 def _row(change: Change) -> Row:
@@ -85,7 +85,7 @@ def _row(change: Change) -> Row:
             after.started_at[:19].replace("T", " "),
             f"{_signed(point.ratio)} {'better' if change.is_better else 'worse'}",
             bounds,
-            f"{runs} runs",
+            counted(runs, "run"),
             " ".join(marks),
         ),
     )

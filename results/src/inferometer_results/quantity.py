@@ -12,6 +12,7 @@ PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 
 _TOO_MANY = 10_000
 """From this many units on, a figure is written in the next larger unit."""
+_PERCENT_DIGITS = 9
 _LARGEST_EXPONENT = 18
 """Beyond it, in either direction, a number is written with an exponent."""
 
@@ -68,8 +69,13 @@ def watts(milliwatts: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share as a percentage: 48.6 %."""
-    return f"{significant(share * 100)} %"
+    """Return a share as a percentage: 48.6 %; what only rounding leaves of it is 0 %."""
+    return f"{significant(round(share * 100, _PERCENT_DIGITS))} %"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things: 1 run, 1,200 runs."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(nanoseconds: float | None) -> str:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from inferometer_results.quantity import (
     DASH,
+    counted,
     duration,
     energy,
     percent,
@@ -70,6 +71,12 @@ def test_energy_and_power_have_the_unit_that_suits_them() -> None:
     assert energy(None) == watts(None) == DASH
     assert watts(38_240) == "38.2 W"
     assert percent(0.4862) == "48.6 %"
+    assert percent(1.84e-15) == "0 %"
+
+
+def test_one_thing_is_no_plural() -> None:
+    """A count names what it counts."""
+    assert [counted(number, "run") for number in (0, 1, 1_200)] == ["0 runs", "1 run", "1,200 runs"]
 
 
 def test_one_unit_serves_a_whole_column() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -153,7 +154,7 @@ def test_a_layer_meets_denormal_numbers_alone_as_in_its_model(tmp_path: Path) ->
     """
     masked, zeroed = _masked(tmp_path / "masked.onnx", -95), _masked(tmp_path / "zero.onnx", -1000)
     suite = compose_suite([masked], 1)
-    inputs = {}
+    inputs: dict[str, Any] = {}
     for key, brick in suite.bricks.items():
         inputs[masked.layers[key].operator] = brick_model(suite, brick).inputs["n0i0"]
         open_brick(suite, brick, threads=1).run()

@@ -16,6 +16,7 @@ from inferometer_cli.exits import RefusedError
 from inferometer_cli.run_file import SetOption
 from inferometer_cli.suite_file import plan_file, read_suite
 from inferometer_cli.terminal import print_message, print_output
+from inferometer_results.quantity import counted
 
 app = CommandGroup("suite", help="Plan suites: a matrix of runs over models, stacks and nodes.")
 _FormatOption = Annotated[
@@ -75,7 +76,8 @@ def plan(
             print_output("\n".join(_lines(found)))
             blocks = len({run.block for run in found.runs})
             print_message(
-                f"{len(found.cells)} cells, {len(found.runs)} runs in {blocks} blocks"
+                f"{counted(len(found.cells), 'cell')}, {counted(len(found.runs), 'run')} in "
+                f"{counted(blocks, 'block')}"
                 + ("" if found.anchor is None else f", anchor {found.anchor.label}")
             )
 

@@ -21,7 +21,7 @@ from inferometer_cli.node_benchmark_file import read_node_benchmark
 from inferometer_cli.run_file import STANDARD_INPUT, SetOption, read_run_file, source_name
 from inferometer_cli.suite_file import cell_runs, plan_file, read_suite
 from inferometer_cli.terminal import print_message, print_output
-from inferometer_results.quantity import long_duration
+from inferometer_results.quantity import counted, long_duration
 
 
 def validate(
@@ -85,8 +85,8 @@ def _validate_suite(suite: BenchmarkSuite, file: Path) -> None:
         sum(each.least_seconds for each in of_runs), sum(each.most_seconds for each in of_runs)
     )
     print_output(
-        f"{file} is a valid BenchmarkSuite: {suite.name}, {len(plan.cells)} cells, "
-        f"{len(plan.runs)} runs\n"
+        f"{file} is a valid BenchmarkSuite: {suite.name}, "
+        f"{counted(len(plan.cells), 'cell')}, {counted(len(plan.runs), 'run')}\n"
         f"planned duration: {_span(whole)} with warm-up, after the start of each server"
     )
 

@@ -36,7 +36,7 @@ from inferometer_cli.local.suite_page import equivalence_in, write_page
 from inferometer_cli.suite_file import cell_runs, plan_file
 from inferometer_cli.terminal import ProgressFormat, print_error, print_message
 from inferometer_cli.time_left import planned_seconds
-from inferometer_results.quantity import long_duration
+from inferometer_results.quantity import counted, long_duration
 
 if TYPE_CHECKING:
     from inferometer_cli.local.run import RunOptions
@@ -251,7 +251,7 @@ def _finish(
         f"{states.count(key)} {word}" for key, word in words.items() if key in states
     )
     _keep_outcome(folder, gate, options)
-    print_message(f"\nsuite   {len(states)} runs: {counts}\npage    {page}")
+    print_message(f"\nsuite   {counted(len(states), 'run')}: {counts}\npage    {page}")
     if gate is not None:
         _print_gate(gate)
     return exit_code_of_suite(states, gate, passes_inconclusive=options.passes_inconclusive)

@@ -40,6 +40,7 @@ from inferometer_cli.preflight.survey import (
 from inferometer_operator.reconcile.references import run_references
 from inferometer_operator.reconcile.suite.reuse import lacking_for_reuse
 from inferometer_operator.settings import Settings
+from inferometer_results.quantity import counted
 
 
 def assess_suite(cluster: Cluster, suite: BenchmarkSuite) -> Iterator[Check]:
@@ -85,8 +86,8 @@ def plan_checks(
         plan = plan_suite(suite, systems)
     except InvalidSuiteError as error:
         return None, [*checks, *(blocked("spec", text.rstrip(".")) for text in error.problems)]
-    count = f"{len(plan.cells)} cells, {len(plan.runs)} runs; each cell is a valid run"
-    return plan, [*checks, ok("spec", count)]
+    count = f"{counted(len(plan.cells), 'cell')}, {counted(len(plan.runs), 'run')}"
+    return plan, [*checks, ok("spec", f"{count}; each cell is a valid run")]
 
 
 def _cell_checks(

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from inferometer_analysis.patterns import OperatorNode, Pattern, repeated_patterns
 from inferometer_analysis.weight_values import BITS, EDGES, WeightValues
-from inferometer_results.quantity import count_of, size
+from inferometer_results.quantity import count_of, counted, size
 from inferometer_results.report.axis import linear_axis, span_axis
 from inferometer_results.report.chart import Area, Chart
 from inferometer_results.report.page import content_policy, page_style, template_environment
@@ -144,6 +144,6 @@ def _drawn(inspection: Inspection) -> Iterator[tuple[str, Markup, str]]:
             marks=[Area(edges=EDGES, heights=percent, series=1, values=tuple(words))],
             height=_CHART_HEIGHT,
         )
-        tensors = "1 tensor" if weights.tensors == 1 else f"{weights.tensors:,} tensors"
+        tensors = counted(weights.tensors, "tensor")
         caption = f"{count_of(weights.count)} weights in {tensors}.{odd}"
         yield each.name, draw(chart, f"m{index}"), caption

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from inferometer_api.nodes.characteristics import MatrixUnit, NodeCharacteristics, NodeFigure
-from inferometer_results.quantity import DASH, byte_unit, duration, percent, significant
+from inferometer_results.quantity import DASH, byte_unit, counted, duration, percent, significant
 
 HEADINGS = ("figure", "at", "value", "95 % low", "95 % high", "best")
 _SHOWN = (
@@ -74,7 +74,7 @@ def worded(figure: NodeFigure, value: float) -> str:
 def machine_sentence(document: NodeCharacteristics) -> str:
     """Return what was measured, where and when."""
     machine = document.machine
-    nodes = "1 NUMA node" if machine.numa_nodes == 1 else f"{machine.numa_nodes} NUMA nodes"
+    nodes = counted(machine.numa_nodes, "NUMA node")
     memory, cache = machine.memory_bytes, machine.last_level_cache_bytes
     return (
         f"{machine.hostname}: {machine.cpu_model or machine.architecture}, {machine.cpu_count} "

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from inferometer_api.results.peak_words import known_range
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
 from inferometer_api.results.search import Knee, Peak, RepeatFigure, RepeatSummary
-from inferometer_results.quantity import DASH, duration, energy, percent, significant
+from inferometer_results.quantity import DASH, counted, duration, energy, percent, significant
 from inferometer_results.wording.accuracy import accuracy_sentences
 from inferometer_results.wording.server_time import pipeline_sentences
 
@@ -83,7 +83,7 @@ def peak_sentence(peak: Peak) -> str:
     bound = f"{name} within {duration(peak.latency_bound_nanoseconds)}"
     if peak.stop_reason == "CannotBeMet":
         return f"No rate keeps the {bound}: {'; '.join(_unmet(peak, name))}."
-    probes = "1 probe" if len(peak.probes) == 1 else f"{len(peak.probes)} probes"
+    probes = counted(len(peak.probes), "probe")
     if peak.confidence is None or peak.low_qps is None or peak.high_qps is None:
         about = "" if peak.qps is None else f"; the probes lead to {peak_rate(peak)}/s"
         known = f"{known_range(peak)}{about}"
@@ -151,7 +151,7 @@ def _why(peak: Peak) -> str:
 def knee_sentence(knee: Knee) -> str:
     """Return where a sweep over clients has the most throughput for its latency."""
     p99 = f", p99 {duration(knee.p99_nanoseconds)}" if knee.p99_nanoseconds is not None else ""
-    clients = "1 client" if knee.clients == 1 else f"{knee.clients} clients"
+    clients = counted(knee.clients, "client")
     beyond = "; this is the last step, so the knee may lie beyond it" if knee.last_step else ""
     return (
         f"The knee (highest ratio of throughput to mean latency) is at {clients}: "
