@@ -172,6 +172,33 @@ def test_a_layer_meets_denormal_numbers_alone_as_in_its_model(tmp_path: Path) ->
     assert set(other.layers) == set(masked.layers)
 
 
+def test_a_resize_keeps_its_scales(tmp_path: Path) -> None:
+    """The shape of its result depends on them: alone it enlarges as in its model."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("Resize", ["x", "", "twice"], ["a"], mode="nearest"),
+            helper.make_node("Resize", ["a", "", "thrice"], ["y"], mode="nearest"),
+        ],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 4, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2, 24, 24])],
+        [
+            numpy_helper.from_array(np.array([1, 1, scale, scale], np.float32), name)
+            for name, scale in (("twice", 2), ("thrice", 3))
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    onnx.save(model, tmp_path / "net.onnx")
+    layers = describe(read_graph(tmp_path / "net.onnx", max_bytes=1 << 20), GraphSettings())
+    suite = compose_suite([layers], 1)
+    assert len(suite.bricks) == 2
+    for key, brick in suite.bricks.items():
+        runnable = open_brick(suite, brick, threads=1)
+        runnable.run()
+        (found,) = runnable.binding.copy_outputs_to_cpu()
+        assert list(found.shape) == suite.layers[key].outputs[0].shape
+
+
 @pytest.mark.parametrize("granularity", [1, 3])
 def test_every_brick_runs_alone(net: Path, granularity: int) -> None:
     """A brick has all that ONNX Runtime needs to run it."""

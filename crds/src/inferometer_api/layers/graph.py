@@ -20,8 +20,9 @@ that the layer does without."""
     datatype: str = ""
     """As ONNX names it: FLOAT, INT64, ..."""
     shape: list[int] = Field(default_factory=list)
-    values: list[int] | None = None
-    """The elements of a small tensor of integers, which often is a shape or an axis."""
+    values: list[int | float] | None = None
+    """The elements of a small tensor of integers, which often is a shape or an axis, and those of \
+weights on which a shape depends, such as the scales of a Resize."""
     lowest: int | None = None
     """The lowest element that a larger tensor of integers had, such as indices."""
     highest: int | None = None

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from json import dumps
 from typing import Any
 
 import numpy as np
@@ -210,9 +212,7 @@ class _Graph:
             for at, tensor in enumerate(layer.outputs)
         ]
         node = NodeProto(op_type=layer.operator, domain=layer.domain, input=names, output=outputs)
-        node.attribute.extend(
-            json_format.ParseDict(each, AttributeProto()) for each in layer.attributes
-        )
+        node.attribute.extend(_attribute(dumps(each)) for each in layer.attributes)
         if outside := next(_read_outside(node), ""):
             raise ValueError(
                 f"The graph within {layer.operator} (control flow) reads '{outside}' of the graph "
@@ -235,6 +235,12 @@ class _Graph:
             weight.external_data.add(key="length", value=str(array.nbytes))
             self.large_weights[name] = array
         self.initializers.append(weight)
+
+
+@cache
+def _attribute(text: str) -> AttributeProto:
+    """Return an attribute from its JSON form; layers share few, and reading one takes long."""
+    return json_format.Parse(text, AttributeProto())
 
 
 def _read_outside(node: NodeProto) -> Iterator[str]:

@@ -27,7 +27,8 @@ _OPTIMISED = "optimised.onnx"
 _WEIGHTS = "weights.bin"
 _SMALL_BYTES = 256
 """Larger weights stay out of the saved graph: nothing here reads them."""
-_FEW_ELEMENTS = 16
+FEW_ELEMENTS = 16
+"""The elements of no more are kept."""
 _EXPONENTIALS = frozenset({"Exp", "Sigmoid", "Softmax"})
 _SAMPLED, _SORTED = 128, 1 << 20
 """Elements of the sample of a tensor, and those among which it is chosen, at most."""
@@ -177,6 +178,7 @@ def random_array(generator: np.random.Generator, tensor: LayerTensor) -> Array:
     return fractions if dtype == np.float32 else fractions.astype(dtype)
 
 
+@cache
 def number_of_datatype(name: str) -> int:
     """Return ONNX's number of a tensor's datatype. Raises ValueError for sequences and maps."""
     if name not in TensorProto.DataType.keys():  # noqa: SIM118 - no mapping
@@ -360,7 +362,7 @@ def describe_array(array: Array, datatype: str) -> LayerTensor:
     """Return an activation with what its integers say; fractions are not looked at."""
     values = lowest = highest = None
     if np.issubdtype(array.dtype, np.integer) and array.size:
-        if array.size <= _FEW_ELEMENTS:
+        if array.size <= FEW_ELEMENTS:
             values = [int(each) for each in array.flat]
         else:
             lowest, highest = int(array.min()), int(array.max())

@@ -11,6 +11,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 from inferometer_api.layers.graph import Layer, LayerGraph, LayerTensor, LayerUse
 from inferometer_models.graph_file import GraphFile
 from inferometer_serving.layers.optimised import (
+    FEW_ELEMENTS,
     GraphSettings,
     OptimisedGraph,
     describe_array,
@@ -21,6 +22,8 @@ from inferometer_serving.layers.optimised import (
 _IGNORED_IN_KEYS = frozenset({"lowest", "highest"})
 _PRESENT_IN_KEYS = "sample"
 _KEY_LENGTH = 16
+_SHAPED_BY_FRACTIONS = frozenset({"Range", "Resize", "Upsample"})
+"""Operators of which the shape of the result may depend on weights that are fractions."""
 ENGINE = "ONNX Runtime"
 
 
@@ -43,7 +46,16 @@ def describe(graph: GraphFile, settings: GraphSettings) -> LayerGraph:
 def _read_layers(optimised: OptimisedGraph) -> dict[str, Any]:
     model = optimised.model
     versions = {each.domain: each.version for each in model.opset_import}
-    weights = {each.name: _weight(each) for each in model.graph.initializer}
+    shaping = {
+        name
+        for node in model.graph.node
+        if node.op_type in _SHAPED_BY_FRACTIONS
+        for name in node.input
+    }
+    weights = {
+        each.name: _weight(each, is_shaping=each.name in shaping)
+        for each in model.graph.initializer
+    }
     numbers = {name: at for at, name in enumerate(graph_inputs(model))}
     known = optimised.tensors | weights
     layers: dict[str, Layer] = {}
@@ -119,10 +131,14 @@ def _attribute(attribute: AttributeProto) -> dict[str, Any]:
     return found
 
 
-def _weight(tensor: TensorProto) -> LayerTensor:
+def _weight(tensor: TensorProto, *, is_shaping: bool) -> LayerTensor:
     datatype = TensorProto.DataType.Name(tensor.data_type)
     found = LayerTensor(kind="Weight", datatype=datatype, shape=list(tensor.dims))
-    if tensor.data_location == TensorProto.EXTERNAL or not datatype.startswith(("INT", "UINT")):
+    is_integer = datatype.startswith(("INT", "UINT"))
+    if tensor.data_location == TensorProto.EXTERNAL or not (is_integer or is_shaping):
         return found
-    described = describe_array(numpy_helper.to_array(tensor), datatype)
-    return described.model_copy(update={"kind": "Weight"})
+    array = numpy_helper.to_array(tensor)
+    if not is_integer:
+        values = [float(each) for each in array.flat] if array.size <= FEW_ELEMENTS else None
+        return found.model_copy(update={"values": values})
+    return describe_array(array, datatype).model_copy(update={"kind": "Weight"})

@@ -16,10 +16,6 @@ from inferometer_serving.layers.attempts import Attempt
 
 _GROUP_BYTES = 2 << 30
 """Sessions are open at the same time as long as their tensors take no more than this."""
-_RUNS_NS = 3_000_000
-"""How long the runs of one round should last, at least..."""
-_FEWEST_RUNS, _MOST_RUNS = 2, 20
-"""...within these numbers."""
 _TRIES = 3
 """A round makes at most so many times the runs that it wants, to find undisturbed ones."""
 _FEWEST_ROUNDS = 3
@@ -56,6 +52,11 @@ class Item:
     """Of its tensors; 0 for what must take turns with all others of its group."""
     needs_all_rounds: bool = False
     """Whether it gets all rounds, also if its times agree earlier."""
+    runs_ns: int = 3_000_000
+    """How long the runs of one round should last, at least..."""
+    fewest_runs: int = 2
+    most_runs: int = 20
+    """...within these numbers."""
     settle_ns: int = 0
     """How long it runs in each round before runs count: threads of others may still spin."""
     finish: Callable[[Any, int], None] | None = None
@@ -183,7 +184,8 @@ def _time_round(item: Item, timed: Timed) -> None:
         while time.perf_counter_ns() < settled_ns:
             timed.run()
             item.runs += 1
-        wanted = min(max(_RUNS_NS // max(cold_ns, 1), _FEWEST_RUNS), _MOST_RUNS)
+        wanted = item.runs_ns // max(cold_ns, 1)
+        wanted = min(max(wanted, item.fewest_runs), item.most_runs)
         disturbed: list[int] = []
         undisturbed: list[int] = []
         while len(undisturbed) < wanted and len(undisturbed) + len(disturbed) < _TRIES * wanted:
