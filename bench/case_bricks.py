@@ -18,6 +18,7 @@ _PERCENT = Unit(" %", 1, 100)
 _TIMES = Unit(" x", 2)
 _COUNT = Unit("", 0)
 _STEADY = 0.03
+_TRIES = 3
 _LONG_NS = 10_000_000
 _RUNS = 23
 _BERTS = ("albert_base", "bert_base", "distilbert", "minilm_l6", "roberta_base")
@@ -40,10 +41,18 @@ Found = Mapping[str, Mapping[str, Any]]
 
 
 def _timed(study_name: str, words: Sequence[str], model: str) -> dict[str, Any]:
-    """Time the bricks of a model that no model before it had, and the model itself."""
+    """Time the bricks of a model that no model before it had, and the model itself.
+
+    The model is timed again if its rounds differed too much, next to the bricks that are known.
+    """
     folder = FOLDER / study_name
     folder.mkdir(parents=True, exist_ok=True)
-    return document("bricks", "run", f"zoo://{model}", "--reference", *words, folder=folder)
+    found: dict[str, Any] = {}
+    for _ in range(_TRIES):
+        found = document("bricks", "run", f"zoo://{model}", "--reference", *words, folder=folder)
+        if all(each["spread"] is None or each["spread"] <= _STEADY for each in found["models"]):
+            break
+    return found
 
 
 def judged(found: Found) -> dict[str, float]:
@@ -182,7 +191,8 @@ BRICKS = Case(
 granularity 1. Of each model the bricks are timed that no model before it has, in rounds with the
 model itself. The error is that of the prediction against the median of 10 rounds of the model; the
 spread of these rounds (middle half by median) is the noise floor. Models that spread by more than
-3 % are inconclusive; the error is given with and without them. The speed-up by the paper's
+3 % are timed again, twice at most, and then inconclusive; the error is given with and without
+them. The speed-up by the paper's
 definition is one run of all models by one run of all bricks; by wall time it counts opening and 23
 runs of each model, and opening and all runs of each brick. Leave-one-out: what the bricks cost that
 no other model has, by opening and 23 runs of the model.""",

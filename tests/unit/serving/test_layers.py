@@ -13,7 +13,6 @@ from inferometer_analysis.bricks.split import compose_suite
 from inferometer_api.layers.graph import LayerGraph, Layout
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
-from inferometer_serving.layers import machine
 from inferometer_serving.layers.brick_model import brick_model, open_brick
 from inferometer_serving.layers.kernels import OnnxKernels
 from inferometer_serving.layers.measure import MeasureOptions, measure, single_layers
@@ -198,20 +197,6 @@ def test_a_resize_keeps_its_scales(tmp_path: Path) -> None:
         runnable.run()
         (found,) = runnable.binding.copy_outputs_to_cpu()
         assert list(found.shape) == suite.layers[key].outputs[0].shape
-
-
-def test_a_cores_own_cache_is_that_of_the_second_level(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The kernel names level and size of each cache; where it does not, the size is unknown."""
-    monkeypatch.setattr(machine, "_CACHES", tmp_path)
-    assert machine.core_cache_bytes() == 0
-    for index, (level, size) in enumerate([(1, "48K"), (1, "32K"), (2, "2048K"), (3, "266240K")]):
-        folder = tmp_path / f"index{index}"
-        folder.mkdir()
-        (folder / "level").write_text(f"{level}\n")
-        (folder / "size").write_text(f"{size}\n")
-    assert machine.core_cache_bytes() == 2 << 20
 
 
 @pytest.mark.parametrize("granularity", [1, 3])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import exp, log
 
 from inferometer_analysis.bricks.split import BrickUse, split
-from inferometer_analysis.layer_work import is_view, moved_bytes, tensor_bytes, weight_bytes
+from inferometer_analysis.layer_work import is_view, weight_bytes
 from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import LayerTimings, Timing
 
@@ -84,10 +84,10 @@ class _Costs:
     """What bricks add to the latency of one model.
 
     Timed alone, a brick finds its weights in the caches. In a model they come from memory, if the
-    weights of all its layers do not fit into the last cache, and from that cache otherwise. Its
-    result stays in the core's own cache as far as that holds all its tensors, and goes to the last
-    cache beyond. So the time to move these bytes is added, at the rates that the machine was
-    measured to have, but no more than a run with cold caches took longer.
+    weights of all its layers do not fit into the last cache, and from that cache otherwise. So the
+    time to move them is added, at the rate that the machine was measured to have, but no more than
+    a run with cold caches took longer. Activations cost nothing more: where a layer's own do not
+    fit into the cache of its core, they leave it with each run of the brick as well.
     """
 
     def __init__(self, graph: LayerGraph, timings: LayerTimings) -> None:
@@ -110,16 +110,7 @@ class _Costs:
         found = self._timings.bricks.get(use.key)
         if found is None:
             return None
-        weights = sum(map(weight_bytes, layers))
-        machine = self._timings.machine
-        held = machine.threads * machine.core_cache_bytes
-        result = min(
-            sum(map(tensor_bytes, layers[-1].outputs)),
-            max(sum(map(moved_bytes, layers)) - held, 0),
-        )
-        moved_seconds = (
-            weights / self._weights_bytes_per_second + result / machine.cache_bytes_per_second
-        )
+        moved_seconds = sum(map(weight_bytes, layers)) / self._weights_bytes_per_second
         slower_ns = max(found.cold_nanoseconds - found.nanoseconds, 0)
         own_ns = max(found.nanoseconds - self._timings.run_nanoseconds, node_ns)
         return own_ns + min(moved_seconds * 1e9, slower_ns)

@@ -20,7 +20,7 @@ that the layer does without."""
     datatype: str = ""
     """As ONNX names it: FLOAT, INT64, ..."""
     shape: list[int] = Field(default_factory=list)
-    values: list[int | float] | None = None
+    values: list[int] | list[float] | None = None
     """The elements of a small tensor of integers, which often is a shape or an axis, and those of \
 weights on which a shape depends, such as the scales of a Resize."""
     lowest: int | None = None

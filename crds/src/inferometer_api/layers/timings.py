@@ -90,8 +90,6 @@ class MachineState(Document):
     """Size of the last cache."""
     cache_bytes_per_second: float
     """How fast a thread reads from it."""
-    core_cache_bytes: int = 0
-    """Size of the largest cache that a core has to itself; 0 if it is not known."""
     memory_bytes_per_second: float
     """How fast a thread reads from memory."""
     copy_bytes_per_second: float = 0.0

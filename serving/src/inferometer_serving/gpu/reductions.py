@@ -90,7 +90,7 @@ def _axes(layer: Layer) -> list[int]:
         if values is None:
             raise SegmentsRefusedError("The axes are known only when the model runs.")
         if values:
-            return values
+            return [int(each) for each in values]
     if named.get("noop_with_empty_axes", {}).get("i"):
         raise SegmentsRefusedError("No axis is summed.")
     return list(range(len(layer.inputs[0].shape)))

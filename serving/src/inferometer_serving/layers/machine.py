@@ -34,17 +34,10 @@ def machine_state(settings: EngineSettings, *, with_peaks: bool) -> MachineState
         threads=settings.threads,
         cache_bytes=cache_bytes,
         cache_bytes_per_second=_read_rate(cache_bytes // 4),
-        core_cache_bytes=core_cache_bytes(),
         memory_bytes_per_second=_read_rate(4 * cache_bytes),
         copy_bytes_per_second=settings.threads * _copy_rate() if with_peaks else 0.0,
         flops_per_second=_product_rate(settings) if with_peaks else 0.0,
     )
-
-
-def core_cache_bytes() -> int:
-    """Return the size of the second-level cache; 0 if the kernel does not say it."""
-    second = (each for each in _CACHES.glob("index*") if (each / "level").read_text() == "2\n")
-    return max((_kibibytes(each / "size") << 10 for each in second), default=0)
 
 
 def _last_cache_bytes() -> int:
