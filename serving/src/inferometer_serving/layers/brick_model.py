@@ -14,11 +14,8 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 from inferometer_api.layers.bricks import Brick, BrickSuite
 from inferometer_api.layers.graph import Layer, LayerTensor
 from inferometer_serving.infer.tensors import Array
-from inferometer_serving.layers.optimised import (
-    number_of_datatype,
-    random_array,
-    session_options,
-)
+from inferometer_serving.layers.layer_tensors import number_of_datatype, random_array
+from inferometer_serving.layers.optimised import session_options
 
 _IR_VERSION = 10
 ANY_TENSOR = LayerTensor(kind="Activation")

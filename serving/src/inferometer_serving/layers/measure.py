@@ -32,13 +32,12 @@ from inferometer_serving.layers.brick_model import (
     open_chain,
 )
 from inferometer_serving.layers.kernels import KERNELS, Kernels
+from inferometer_serving.layers.layer_tensors import graph_inputs, random_array
 from inferometer_serving.layers.machine import machine_state
 from inferometer_serving.layers.optimised import (
     FOLDER_OF_WEIGHTS,
     LEVELS,
     GraphSettings,
-    graph_inputs,
-    random_array,
     session_options,
     with_fixed_shapes,
 )

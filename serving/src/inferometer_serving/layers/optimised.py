@@ -6,8 +6,6 @@ import tempfile
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,13 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 from inferometer_api.layers.graph import LayerTensor, Layout
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile
-from inferometer_serving.infer.tensors import Array
+from inferometer_serving.layers.layer_tensors import (
+    describe_array,
+    describe_value,
+    graph_inputs,
+    has_denormals,
+    random_array,
+)
 from inferometer_serving.model.onnx_refusals import refusal
 from inferometer_serving.options import Device
 
@@ -27,11 +31,7 @@ _OPTIMISED = "optimised.onnx"
 _WEIGHTS = "weights.bin"
 _SMALL_BYTES = 256
 """Larger weights stay out of the saved graph: nothing here reads them."""
-FEW_ELEMENTS = 16
-"""The elements of no more are kept."""
 _EXPONENTIALS = frozenset({"Exp", "Sigmoid", "Softmax"})
-_SAMPLED, _SORTED = 128, 1 << 20
-"""Elements of the sample of a tensor, and those among which it is chosen, at most."""
 _TENSORS_PER_PASS = 200
 """As many tensors are kept at once; the memory that they take is that of no inference."""
 MOST_SECONDS = 300.0
@@ -154,52 +154,6 @@ def session_options(threads: int, level: Any = OFF) -> Any:
     return options
 
 
-def random_array(generator: np.random.Generator, tensor: LayerTensor) -> Array:
-    """Return an array such as a tensor has.
-
-    Fractions are between 0.5 and 1.5, which no operator turns into an infinite number, and share
-    memory with those of other arrays, unless the tensor has a sample of its own. Raises ValueError
-    if the datatype has no form in numpy.
-    """
-    dtype = helper.tensor_dtype_to_np_dtype(number_of_datatype(tensor.datatype))
-    if tensor.values is not None:
-        return np.array(tensor.values, dtype=dtype).reshape(tensor.shape)
-    if np.issubdtype(dtype, np.bool_):
-        return generator.integers(0, 2, tensor.shape).astype(dtype)
-    if np.issubdtype(dtype, np.integer):
-        lowest = 0 if tensor.lowest is None else tensor.lowest
-        highest = 1 if tensor.highest is None else tensor.highest
-        return generator.integers(lowest, highest, tensor.shape, endpoint=True).astype(dtype)
-    if dtype.hasobject:
-        raise ValueError(f"One of its tensors is of type {tensor.datatype}.")
-    if tensor.sample is not None:
-        return generator.choice(np.array(tensor.sample, dtype), tensor.shape)
-    fractions = _fractions(prod(tensor.shape)).reshape(tensor.shape)
-    return fractions if dtype == np.float32 else fractions.astype(dtype)
-
-
-@cache
-def number_of_datatype(name: str) -> int:
-    """Return ONNX's number of a tensor's datatype. Raises ValueError for sequences and maps."""
-    if name not in TensorProto.DataType.keys():  # noqa: SIM118 - no mapping
-        raise ValueError(f"One of its tensors is of type {name or 'unknown'}.")
-    return int(TensorProto.DataType.Value(name))
-
-
-def _fractions(count: int) -> Array:
-    """Return that many random fractions; all share one memory, so nothing may write there."""
-    size = max(1 << 20, 1 << (count - 1).bit_length())
-    return _all_fractions(size)[:count]
-
-
-@cache
-def _all_fractions(size: int) -> Array:
-    array = np.resize(np.random.default_rng(0).random(1 << 20, dtype=np.float32), size)
-    array += np.float32(0.5)
-    array.setflags(write=False)
-    return array
-
-
 def _open(graph: GraphFile, model: bytes, options: Any, settings: GraphSettings) -> Any:
     if settings.device is Device.GPU:
         load_cuda_libraries()
@@ -245,7 +199,7 @@ def _tensors(
         some = names[start : start + size]
         tensors |= _run_for(graph, optimised, some, folder, settings, sampled)
     for node in slow:
-        if _has_denormals(tensors[node.output[0]]):
+        if has_denormals(tensors[node.output[0]]):
             sampled -= {node.input[0], node.output[0]}
     return tensors | {
         name: tensors[name].model_copy(update={"sample": None}) for name in sampled & set(tensors)
@@ -255,20 +209,6 @@ def _tensors(
 def _may_underflow(node: NodeProto, settings: GraphSettings) -> bool:
     """Return whether ordinary inputs may become denormal numbers, which slow a CPU down."""
     return node.op_type in _EXPONENTIALS and settings.device is Device.CPU
-
-
-def _has_denormals(tensor: LayerTensor) -> bool:
-    smallest = np.finfo(np.float32).tiny
-    return any(0 < abs(each) < smallest for each in tensor.sample or ())
-
-
-def _sample(array: Array) -> list[float]:
-    """Return finite elements of an array in ascending order, at equal distances."""
-    some = array.ravel()[:: -(-array.size // _SORTED) or 1]
-    finite = np.sort(some[np.isfinite(some)])
-    places = np.linspace(0, finite.size - 1, min(_SAMPLED, finite.size)).astype(int)
-    found: list[float] = finite[places].tolist()
-    return found
 
 
 def inferred_fractions(model: ModelProto) -> dict[str, LayerTensor]:
@@ -327,50 +267,7 @@ def _run_for(
     finally:
         limit.cancel()
     found = {
-        name: _described(each, is_sampled=name in sampled)
+        name: describe_value(each, is_sampled=name in sampled)
         for name, each in zip(names, values, strict=True)
     }
     return found | {name: describe_array(arrays[name], feeds[name].datatype) for name in arrays}
-
-
-def graph_inputs(model: ModelProto) -> dict[str, LayerTensor]:
-    """Return the inputs of a graph that are no weights."""
-    weights = {each.name for each in model.graph.initializer}
-    return {
-        each.name: LayerTensor(
-            kind="Activation",
-            datatype=TensorProto.DataType.Name(each.type.tensor_type.elem_type),
-            shape=[axis.dim_value for axis in each.type.tensor_type.shape.dim],
-        )
-        for each in model.graph.input
-        if each.name not in weights
-    }
-
-
-def _described(value: Any, *, is_sampled: bool) -> LayerTensor:
-    if not value.is_tensor():
-        return LayerTensor(kind="Activation", datatype=value.data_type())
-    datatype = TensorProto.DataType.Name(value.element_type())
-    if datatype.startswith(("INT", "UINT")):
-        return describe_array(value.numpy(), datatype)
-    sample = _sample(value.numpy()) if is_sampled and datatype == "FLOAT" else None
-    shape = list(value.shape())
-    return LayerTensor(kind="Activation", datatype=datatype, shape=shape, sample=sample)
-
-
-def describe_array(array: Array, datatype: str) -> LayerTensor:
-    """Return an activation with what its integers say; fractions are not looked at."""
-    values = lowest = highest = None
-    if np.issubdtype(array.dtype, np.integer) and array.size:
-        if array.size <= FEW_ELEMENTS:
-            values = [int(each) for each in array.flat]
-        else:
-            lowest, highest = int(array.min()), int(array.max())
-    return LayerTensor(
-        kind="Activation",
-        datatype=datatype,
-        shape=list(array.shape),
-        values=values,
-        lowest=lowest,
-        highest=highest,
-    )

@@ -11,7 +11,7 @@ from onnx import helper
 from inferometer_api.layers.graph import Layer
 from inferometer_serving.gpu.device import device_memory, read, write
 from inferometer_serving.infer.tensors import Array
-from inferometer_serving.layers.optimised import number_of_datatype, random_array
+from inferometer_serving.layers.layer_tensors import number_of_datatype, random_array
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,11 @@ from inferometer_api.layers.graph import LayerTensor
 from inferometer_models.graph_file import GraphFile
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.layers.brick_model import BrickModel
+from inferometer_serving.layers.layer_tensors import graph_inputs, number_of_datatype, random_array
 from inferometer_serving.layers.optimised import (
     FOLDER_OF_WEIGHTS,
     LEVELS,
     GraphSettings,
-    graph_inputs,
-    number_of_datatype,
-    random_array,
     session_options,
     with_fixed_shapes,
 )
