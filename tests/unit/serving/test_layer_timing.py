@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import repeat
 
 import pytest
 
@@ -15,7 +16,7 @@ MS = 1_000_000
 class Machine:
     """A clock, and how often this process lost the CPU; every run takes what it is given."""
 
-    durations_ms: Iterator[tuple[int, bool]]
+    durations_ms: Iterator[tuple[float, bool]]
     """How long each run takes, and whether another process takes the CPU meanwhile."""
     now_ns: int = 0
     preemptions: int = 0
@@ -24,7 +25,7 @@ class Machine:
     def run(self) -> None:
         """Let time pass."""
         milliseconds, is_disturbed = next(self.durations_ms)
-        self.now_ns += milliseconds * MS
+        self.now_ns += round(milliseconds * MS)
         self.preemptions += is_disturbed
 
 
@@ -54,3 +55,23 @@ def test_a_round_of_disturbed_runs_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     assert item.middle_ns == [9 * MS]
     assert item.disturbed_rounds == 1
     assert item.runs == 8
+
+
+@pytest.mark.parametrize(
+    ("run_ms", "expected_runs"),
+    [
+        pytest.param(4, 2, id="two of a long one, which takes more than the round should"),
+        pytest.param(1, 5, id="as many as fill the round"),
+        pytest.param(0.1, 8, id="no more of a short one than it may have"),
+    ],
+)
+def test_a_round_has_as_many_warm_runs_as_fill_it(
+    monkeypatch: pytest.MonkeyPatch, run_ms: float, expected_runs: int
+) -> None:
+    """A round of 5 ms and of 2 to 8 runs; opening and the cold run come on top."""
+    machine = Machine(repeat((run_ms, False)))
+    monkeypatch.setattr("time.perf_counter_ns", lambda: machine.now_ns)
+    monkeypatch.setattr(timing, "_preemptions", lambda: 0)
+    item = Item("brick", lambda: machine, rounds_wanted=3, runs_ns=5 * MS, most_runs=8)
+    time_items([item], lambda *_: None)
+    assert item.runs == 1 + 3 * (1 + expected_runs)

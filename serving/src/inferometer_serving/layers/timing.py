@@ -16,6 +16,8 @@ from inferometer_serving.layers.attempts import Attempt
 
 _GROUP_BYTES = 2 << 30
 """Sessions are open at the same time as long as their tensors take no more than this."""
+_FEWEST_RUNS = 2
+"""The first run after the cold one is not quite warm yet."""
 _TRIES = 3
 """A round makes at most so many times the runs that it wants, to find undisturbed ones."""
 _FEWEST_ROUNDS = 3
@@ -54,9 +56,8 @@ class Item:
     """Whether it gets all rounds, also if its times agree earlier."""
     runs_ns: int = 3_000_000
     """How long the runs of one round should last, at least..."""
-    fewest_runs: int = 2
     most_runs: int = 20
-    """...within these numbers."""
+    """...with this many at most."""
     settle_ns: int = 0
     """How long it runs in each round before runs count: threads of others may still spin."""
     finish: Callable[[Any, int], None] | None = None
@@ -184,8 +185,7 @@ def _time_round(item: Item, timed: Timed) -> None:
         while time.perf_counter_ns() < settled_ns:
             timed.run()
             item.runs += 1
-        wanted = item.runs_ns // max(cold_ns, 1)
-        wanted = min(max(wanted, item.fewest_runs), item.most_runs)
+        wanted = min(max(item.runs_ns // max(cold_ns, 1), _FEWEST_RUNS), item.most_runs)
         disturbed: list[int] = []
         undisturbed: list[int] = []
         while len(undisturbed) < wanted and len(undisturbed) + len(disturbed) < _TRIES * wanted:
