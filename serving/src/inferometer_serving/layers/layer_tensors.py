@@ -1,18 +1,19 @@
 """Tensors of layers: what is known of one, and random arrays such as it has."""
 
+from collections.abc import Sequence
 from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, TensorProto, helper
+from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper
 
 from inferometer_api.layers.graph import LayerTensor
 from inferometer_serving.infer.tensors import Array
 
 FEW_ELEMENTS = 16
 """The elements of no more are kept."""
-_SAMPLED, _SORTED = 128, 1 << 20
+_SAMPLED, _GATHERED = 128, 1 << 16
 """Elements of the sample of a tensor, and those among which it is chosen, at most."""
 
 
@@ -76,16 +77,14 @@ def graph_inputs(model: ModelProto) -> dict[str, LayerTensor]:
     }
 
 
-def describe_value(value: Any, *, is_sampled: bool) -> LayerTensor:
-    """Return an activation of a session; `is_sampled`, with a sample of its fractions."""
+def describe_value(value: Any) -> LayerTensor:
+    """Return an activation of a session."""
     if not value.is_tensor():
         return LayerTensor(kind="Activation", datatype=value.data_type())
     datatype = TensorProto.DataType.Name(value.element_type())
     if datatype.startswith(("INT", "UINT")):
         return describe_array(value.numpy(), datatype)
-    sample = _sample(value.numpy()) if is_sampled and datatype == "FLOAT" else None
-    shape = list(value.shape())
-    return LayerTensor(kind="Activation", datatype=datatype, shape=shape, sample=sample)
+    return LayerTensor(kind="Activation", datatype=datatype, shape=list(value.shape()))
 
 
 def describe_array(array: Array, datatype: str) -> LayerTensor:
@@ -106,16 +105,41 @@ def describe_array(array: Array, datatype: str) -> LayerTensor:
     )
 
 
-def _sample(array: Array) -> list[float]:
+def is_fractions(tensor: LayerTensor | None) -> bool:
+    """Return whether a tensor has single-precision numbers, of which a sample can be taken."""
+    return tensor is not None and tensor.datatype == "FLOAT" and prod(tensor.shape) > 0
+
+
+def add_sampling(graph: GraphProto, name: str, size: int) -> None:
+    """Add nodes that gather some elements of a tensor of so many; `sampled_name` is their name."""
+    flat, gathered = f"{name}:flat", sampled_name(name)
+    if size > _GATHERED:
+        chosen = np.random.default_rng(0).integers(0, size, _GATHERED)
+    else:
+        chosen = np.arange(size)
+    constants = {f"{name}:shape": np.array([-1]), f"{name}:places": chosen}
+    graph.initializer.extend(
+        numpy_helper.from_array(array, each) for each, array in constants.items()
+    )
+    shape, places = constants
+    graph.node.append(helper.make_node("Reshape", [name, shape], [flat]))
+    graph.node.append(helper.make_node("Gather", [flat, places], [gathered]))
+
+
+def sampled_name(name: str) -> str:
+    """Return the name of what is gathered of a tensor."""
+    return f"{name}:sampled"
+
+
+def sample_of(array: Array) -> list[float]:
     """Return finite elements of an array in ascending order, at equal distances."""
-    some = array.ravel()[:: -(-array.size // _SORTED) or 1]
-    finite = np.sort(some[np.isfinite(some)])
+    finite = np.sort(array[np.isfinite(array)])
     places = np.linspace(0, finite.size - 1, min(_SAMPLED, finite.size)).astype(int)
     found: list[float] = finite[places].tolist()
     return found
 
 
-def has_denormals(tensor: LayerTensor) -> bool:
-    """Return whether the sample of a tensor has some."""
+def has_denormals(sample: Sequence[float]) -> bool:
+    """Return whether some numbers are too small for the full precision of a float."""
     smallest = np.finfo(np.float32).tiny
-    return any(0 < abs(each) < smallest for each in tensor.sample or ())
+    return any(0 < abs(each) < smallest for each in sample)

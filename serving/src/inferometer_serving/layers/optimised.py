@@ -4,25 +4,31 @@ import contextlib
 import sys
 import tempfile
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
 from inferometer_api.layers.graph import LayerTensor, Layout
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile
+from inferometer_serving.infer.tensors import Array
 from inferometer_serving.layers.layer_tensors import (
+    add_sampling,
     describe_array,
     describe_value,
     graph_inputs,
     has_denormals,
+    is_fractions,
     random_array,
+    sample_of,
+    sampled_name,
 )
 from inferometer_serving.model.onnx_refusals import refusal
 from inferometer_serving.options import Device
@@ -31,7 +37,8 @@ _OPTIMISED = "optimised.onnx"
 _WEIGHTS = "weights.bin"
 _SMALL_BYTES = 256
 """Larger weights stay out of the saved graph: nothing here reads them."""
-_EXPONENTIALS = frozenset({"Exp", "Sigmoid", "Softmax"})
+_EXPONENTIALS = frozenset({"Exp", "Softmax"})
+"""Operators that may turn ordinary numbers into denormal ones, which slow a CPU down."""
 _TENSORS_PER_PASS = 200
 """As many tensors are kept at once; the memory that they take is that of no inference."""
 MOST_SECONDS = 300.0
@@ -181,13 +188,9 @@ def _tensors(
 ) -> dict[str, LayerTensor]:
     """Return every tensor that the nodes compute, found by running the graph.
 
-    The graph need not be run for fractions whose whole shape ONNX infers, apart from those next to
-    operators that may compute denormal numbers.
+    The graph need not be run for fractions whose whole shape ONNX infers.
     """
-    slow = [node for node in optimised.graph.node if _may_underflow(node, settings)]
-    sampled = {name for node in slow for name in (node.input[0], node.output[0])}
-    inferred = inferred_fractions(optimised)
-    tensors = {name: each for name, each in inferred.items() if name not in sampled}
+    tensors = inferred_fractions(optimised)
     names = [
         name
         for node in optimised.graph.node
@@ -197,18 +200,44 @@ def _tensors(
     size = max(_TENSORS_PER_PASS, -(-len(names) // _MOST_PASSES))
     for start in range(0, len(names), size):
         some = names[start : start + size]
-        tensors |= _run_for(graph, optimised, some, folder, settings, sampled)
-    for node in slow:
-        if has_denormals(tensors[node.output[0]]):
-            sampled -= {node.input[0], node.output[0]}
-    return tensors | {
-        name: tensors[name].model_copy(update={"sample": None}) for name in sampled & set(tensors)
+        tensors |= _run_for(graph, optimised, some, folder, settings)
+    if settings.device is Device.CPU:
+        tensors |= _with_samples(graph, optimised, tensors, folder, settings)
+    return tensors
+
+
+def _with_samples(
+    graph: GraphFile,
+    optimised: ModelProto,
+    tensors: Mapping[str, LayerTensor],
+    folder: Path,
+    settings: GraphSettings,
+) -> dict[str, LayerTensor]:
+    """Return the tensors next to operators that compute denormal numbers, with samples.
+
+    The graph runs once more if it has operators that may; it gathers the samples itself, so that
+    no whole tensor is kept.
+    """
+    pairs = [
+        (node.input[0], node.output[0])
+        for node in optimised.graph.node
+        if node.op_type in _EXPONENTIALS and is_fractions(tensors.get(node.input[0]))
+    ]
+    names = list(dict.fromkeys(name for pair in pairs for name in pair))
+    if not names:
+        return {}
+    probe = ModelProto()
+    probe.CopyFrom(optimised)
+    for name in names:
+        add_sampling(probe.graph, name, prod(tensors[name].shape))
+    values = _run(graph, probe, list(map(sampled_name, names)), folder, settings)
+    samples = dict(zip(names, (sample_of(each.numpy()) for each in values), strict=True))
+    return {
+        name: tensors[name].model_copy(update={"sample": samples[name]})
+        for pair in pairs
+        if has_denormals(samples[pair[1]])
+        for name in pair
     }
-
-
-def _may_underflow(node: NodeProto, settings: GraphSettings) -> bool:
-    """Return whether ordinary inputs may become denormal numbers, which slow a CPU down."""
-    return node.op_type in _EXPONENTIALS and settings.device is Device.CPU
 
 
 def inferred_fractions(model: ModelProto) -> dict[str, LayerTensor]:
@@ -232,23 +261,40 @@ def _run_for(
     names: Sequence[str],
     folder: Path,
     settings: GraphSettings,
-    sampled: Collection[str],
 ) -> dict[str, LayerTensor]:
+    values = _run(graph, optimised, names, folder, settings)
+    found = {name: describe_value(each) for name, each in zip(names, values, strict=True)}
+    feeds = graph_inputs(optimised)
+    arrays = _random_inputs(feeds)
+    return found | {name: describe_array(arrays[name], feeds[name].datatype) for name in arrays}
+
+
+def _random_inputs(feeds: Mapping[str, LayerTensor]) -> dict[str, Array]:
+    generator = np.random.default_rng(0)
+    return {name: random_array(generator, tensor) for name, tensor in feeds.items()}
+
+
+def _run(
+    graph: GraphFile,
+    model: ModelProto,
+    names: Sequence[str],
+    folder: Path,
+    settings: GraphSettings,
+) -> list[Any]:
+    """Return these tensors of an inference with seeded random inputs."""
     probe = ModelProto()
-    probe.CopyFrom(optimised)
+    probe.CopyFrom(model)
     del probe.graph.output[:]
     probe.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
     options = session_options(settings.threads)
     options.add_session_config_entry(FOLDER_OF_WEIGHTS, str(folder))
     session = _open(graph, probe.SerializeToString(), options, settings)
-    feeds = graph_inputs(optimised)
-    generator = np.random.default_rng(0)
-    arrays = {name: random_array(generator, tensor) for name, tensor in feeds.items()}
+    arrays = _random_inputs(graph_inputs(model))
     run_options = onnxruntime.RunOptions()
     limit = threading.Timer(MOST_SECONDS, setattr, (run_options, "terminate", True))
     limit.start()
     try:
-        values = session.run_with_ort_values(
+        found: list[Any] = session.run_with_ort_values(
             list(names),
             {name: onnxruntime.OrtValue.ortvalue_from_numpy(each) for name, each in arrays.items()},
             run_options,
@@ -266,8 +312,4 @@ def _run_for(
         ) from error
     finally:
         limit.cancel()
-    found = {
-        name: describe_value(each, is_sampled=name in sampled)
-        for name, each in zip(names, values, strict=True)
-    }
-    return found | {name: describe_array(arrays[name], feeds[name].datatype) for name in arrays}
+    return found
