@@ -3,6 +3,7 @@
 import csv
 from pathlib import Path
 
+import pytest
 from pydantic import BaseModel
 from starlette.testclient import TestClient
 
@@ -13,6 +14,7 @@ from inferometer_results.layers.bound_report import (
     bound_report,
     bound_sentences,
 )
+from inferometer_results.layers.brick_errors import busy_sentence
 from inferometer_results.layers.machine_views import (
     bound_rows,
     layer_machines,
@@ -95,6 +97,17 @@ def test_a_busy_machine_is_named_next_to_the_bound() -> None:
         assert any(each.startswith(words) for each in bound_sentences(found)) == (rounds == 6)
         measured = bound_document(found)["measured"]
         assert {each["disturbedRounds"] for each in measured.values()} == {rounds}
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [(0.05, ""), (0.124, "The machine was not quiet: other processes took 12.4 % of its CPU time")],
+)
+def test_bricks_next_to_other_work_are_doubtful(share: float, expected: str) -> None:
+    """From a twentieth of the machine's CPU time on, `bricks run` warns of it."""
+    timings = _bricks("a CPU", a=1_000).model_copy(update={"other_cpu_share": share})
+    assert busy_sentence(timings).startswith(expected)
+    assert bool(busy_sentence(timings)) == bool(expected)
 
 
 def test_a_variant_of_another_precision_is_named() -> None:

@@ -20,6 +20,7 @@ from inferometer_serving.layers.optimised import GraphSettings, inferred_fractio
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.whole_model import NamedVariant
 from inferometer_serving.model.session import EngineSettings
+from inferometer_serving.node.machine import CpuTimes
 from inferometer_serving.options import EngineName
 
 Arrays = Mapping[str, "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"]
@@ -244,6 +245,17 @@ def test_timing_gives_a_time_to_every_brick_and_names_those_that_fail(net: Path)
     assert all(each.nanoseconds > 0 and each.rounds == 3 for each in found.bricks.values())
     assert found.run_nanoseconds > 0
     assert done[-1][1] == len(suite.bricks) + 3
+
+
+def test_timings_say_how_much_other_processes_worked_meanwhile(
+    net: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a million busy ticks, nearly three hours, a few bricks took next to none."""
+    times = iter([CpuTimes(0, 0, 0), CpuTimes(2_000_000, 1_000_000, 0)])
+    monkeypatch.setattr("inferometer_serving.layers.measure.cpu_times", lambda: next(times))
+    suite = compose_suite([_layers(net)], 1)
+    found = measure(suite, [], [], MeasureOptions(rounds=3), lambda *_: None)
+    assert found.other_cpu_share == pytest.approx(0.5, abs=0.01)
 
 
 def test_kernels_and_variants_are_timed_in_the_same_rounds(net: Path) -> None:

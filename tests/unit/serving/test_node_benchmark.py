@@ -62,6 +62,23 @@ def test_arrays_of_stream_exceed_all_caches_in_use(threads: int, caches: int) ->
     assert stream.array_bytes(range(threads)) == 4 * caches * (32 << 20)
 
 
+@pytest.mark.parametrize(
+    ("own_seconds", "expected"),
+    [
+        pytest.param(1.0, 0.25, id="150 of 200 ticks were busy, 100 of them with this process"),
+        pytest.param(1.5, 0.0, id="all of them with this process"),
+        pytest.param(1.6, 0.0, id="more than all of them: the ticks are coarse"),
+    ],
+)
+def test_the_cpu_time_of_others_is_what_this_process_did_not_take(
+    own_seconds: float, expected: float
+) -> None:
+    """The kernel counts 100 ticks a second on each CPU, here during a second on two of them."""
+    before = machine.CpuTimes(total=1_000, busy=300, stolen=0)
+    after = machine.CpuTimes(total=1_200, busy=450, stolen=0)
+    assert machine.other_cpu_share(before, after, own_seconds) == pytest.approx(expected)
+
+
 @pytest.mark.usefixtures("eight_caches")
 def test_the_ladder_ends_at_four_times_the_cache_of_its_cpu(
     monkeypatch: pytest.MonkeyPatch,

@@ -118,6 +118,8 @@ class LayerTimings(Document):
     """What one layer costs that computes nothing; on a GPU, the duration of an empty kernel."""
     seconds: float
     """How long all of it took."""
+    other_cpu_share: float = 0.0
+    """The share of the machine's CPU time that other processes took meanwhile."""
     bricks: dict[str, Timing] = Field(default_factory=dict)
     """Calls of ONNX Runtime by the key of the brick; the cost of the call is part of each."""
     kernels: list[KernelTiming] = Field(default_factory=list)

@@ -14,7 +14,10 @@ from inferometer_analysis.bricks.predict import (
 from inferometer_analysis.bricks.split import split
 from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import LayerTimings, Timing
+from inferometer_results.quantity import percent
 
+BUSY = 0.05
+"""The share of the machine's CPU time from which other processes make times doubtful."""
 STEADY = 0.03
 """The largest spread of a model with which its error counts."""
 _RUNS = 23
@@ -72,6 +75,17 @@ def error_document(found: ModelError) -> dict[str, Any]:
         "ratio": found.ratio,
         "bricks": sorted(found.keys),
     }
+
+
+def busy_sentence(timings: LayerTimings) -> str:
+    """Return a warning if other processes used the CPUs while bricks were timed, else nothing."""
+    if timings.other_cpu_share <= BUSY:
+        return ""
+    share = percent(timings.other_cpu_share)
+    return (
+        f"The machine was not quiet: other processes took {share} of its CPU time meanwhile, which "
+        "makes layers slower. Time them again with --again."
+    )
 
 
 def error_sentences(errors: Sequence[ModelError], timings: LayerTimings) -> Iterator[str]:

@@ -49,6 +49,7 @@ from inferometer_serving.layers.whole_model import (
     open_variant,
 )
 from inferometer_serving.model.session import EngineSettings
+from inferometer_serving.node.machine import cpu_times, other_cpu_share
 from inferometer_serving.options import EngineName, Precision
 
 _CHAIN = 33
@@ -117,7 +118,10 @@ def measure(
     calls = [single, *bricks, *wholes, chain] if bricks else wholes
     items = [*variant_items, *calls, *kernels]
     until = began + options.budget_seconds
+    before, own_before = cpu_times(), time.process_time()
     time_items(items, report, until_seconds=until, attempt=options.attempt)
+    own_seconds = time.process_time() - own_before
+    others = other_cpu_share(before, cpu_times(), own_seconds)
     if variant_items and all(each.failure for each in variant_items):
         raise ModelRefusedError(variant_items[0].failure)
     call_ns, node_ns = _call_costs(single, chain)
@@ -127,6 +131,7 @@ def measure(
         run_nanoseconds=round(call_ns),
         node_nanoseconds=round(node_ns),
         seconds=time.monotonic() - began,
+        other_cpu_share=others,
         bricks={each.name: each.timing() for each in bricks if not each.failure},
         kernels=found.kernels,
         failed=_failures(bricks, wholes, variant_items) + _kernel_failures(kernels),

@@ -12,6 +12,7 @@ from inferometer_models.control_groups import memory_left_bytes
 
 _CPUS = Path("/sys/devices/system/cpu")
 _NODES = Path("/sys/devices/system/node")
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 USUAL_CACHE_BYTES = 32 << 20
 """Where the kernel does not say how large the caches are."""
 
@@ -96,6 +97,15 @@ def cpu_times() -> CpuTimes:
     values = [int(each) for each in line.split()[1:9]]
     idle = values[3] + values[4]
     return CpuTimes(sum(values), sum(values) - idle, values[7])
+
+
+def other_cpu_share(before: CpuTimes, after: CpuTimes, own_seconds: float) -> float:
+    """Return the share of the machine's CPU time that others took than one who took `own_seconds`.
+
+    It counts in clock ticks, 100 a second, so that short periods show little.
+    """
+    others = after.busy - before.busy - own_seconds * _TICKS_PER_SECOND
+    return max(0.0, others) / max(1, after.total - before.total)
 
 
 def _cpu_model() -> str:

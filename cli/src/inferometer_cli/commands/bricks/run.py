@@ -174,6 +174,7 @@ def _document(found: _BrickRun) -> dict[str, Any]:
     return {
         "granularity": found.granularity,
         "seconds": found.timings.seconds,
+        "otherCpuShare": found.timings.other_cpu_share,
         "bricks": {
             key: {
                 "nanoseconds": each.nanoseconds,
@@ -190,7 +191,7 @@ def _document(found: _BrickRun) -> dict[str, Any]:
 
 
 def _print(found: _BrickRun, *, reference: bool) -> None:
-    from inferometer_results.layers.brick_errors import error_sentences
+    from inferometer_results.layers.brick_errors import busy_sentence, error_sentences
 
     suite, timings = found.wanted.suite, found.timings
     if not found.missing.bricks and not reference:
@@ -206,6 +207,8 @@ def _print(found: _BrickRun, *, reference: bool) -> None:
         f"{len(timings.bricks):,} bricks timed in {timings.seconds:.0f} s, "
         f"{len(suite.bricks) - len(found.missing.bricks):,} were known."
     )
+    if warning := busy_sentence(timings):
+        print_message(warning)
     if reference:
         bricks = {key: each for key, each in found.everything.bricks.items() if key in suite.bricks}
         compared = timings.model_copy(update={"bricks": bricks})
