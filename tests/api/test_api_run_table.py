@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -10,6 +11,7 @@ from support.cluster.control_plane import ControlPlane
 from support.cluster.namespaces import fresh_namespace
 from support.run_table import UPDATES, rows
 from support.runs import Row, an_external_run
+from support.waiting import wait_until
 
 _STRICT = {"fieldValidation": "Strict", "fieldManager": "tests"}
 
@@ -63,7 +65,20 @@ def test_a_password_in_a_url_is_not_repeated(api: Api, place: str) -> None:
 
 
 def test_kubectl_explain_describes_every_field(api: Api, api_server: ControlPlane) -> None:
-    """Each field of spec and status has a description in `kubectl explain`."""
+    """Each field of spec and status has a description in `kubectl explain`.
+
+    The API server publishes what `explain` reads some time after it serves a definition.
+    """
+
+    def is_published() -> bool:
+        with suppress(RuntimeError):
+            document = api_server.kubectl(
+                "get", "--raw", "/openapi/v3/apis/inferometer.dev/v1alpha1"
+            )
+            return "/{namespace}/benchmarkruns" in document
+        return False
+
+    wait_until(is_published, "The description of BenchmarkRun")
     for root in ("spec", "status"):
         page = api_server.kubectl("explain", f"benchmarkruns.{root}", "--recursive=false")
         assert page.count("<no description>") == 0, page
