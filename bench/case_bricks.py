@@ -13,12 +13,11 @@ from bench.zoo_study import FOLDER, document, study
 
 from inferometer_analysis.bricks.predict import geometric_mean_error
 from inferometer_models import zoo
-from inferometer_results.layers.brick_errors import BUSY
+from inferometer_results.layers.brick_errors import BUSY, STEADY
 
 _PERCENT = Unit(" %", 1, 100)
 _TIMES = Unit(" x", 2)
 _COUNT = Unit("", 0)
-_STEADY = 0.03
 _TRIES = 3
 _RUN = ("bricks", "run", "--reference")
 _LONG_NS = 10_000_000
@@ -54,12 +53,10 @@ def _timed(study_name: str, words: Sequence[str], model: str) -> dict[str, Any]:
     for _ in range(_TRIES):
         found = document(*_RUN, f"zoo://{model}", *again, *words, folder=folder)
         spreads = [each["spread"] for each in found["models"] if each["spread"] is not None]
-        if found["otherCpuShare"] > BUSY:
-            again = ("--again",)
-        elif max(spreads, default=0.0) > _STEADY:
-            again = ()
-        else:
+        is_busy = found["otherCpuShare"] > BUSY
+        if not is_busy and max(spreads, default=0.0) <= STEADY:
             break
+        again = ("--again",) if is_busy else ()
     return found
 
 
@@ -67,7 +64,7 @@ def judged(found: Found) -> dict[str, float]:
     """Return the figures of all models together."""
     models = [one for each in found.values() for one in each["models"]]
     ratios = [(one["ratio"], one) for one in models if one["ratio"] is not None]
-    steady = [ratio for ratio, one in ratios if one["spread"] <= _STEADY]
+    steady = [ratio for ratio, one in ratios if one["spread"] <= STEADY]
     long = [abs(r - 1) for r, one in ratios if one["measuredNanoseconds"] >= _LONG_NS]
     return {
         "models": len(ratios),

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from inferometer_api.results.reading import read_result
+from inferometer_serving.profile.event_cost import event_cost
 from support.inferometer_process import started
 from support.requirements import cannot_run
 
@@ -61,6 +63,16 @@ def test_a_profile_has_every_layer(tmp_path: Path, runtime: str) -> None:
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Layers of batch 2" in page
     assert ("Kernels of batch 2" in page) == (runtime == "OpenVino")
+
+
+def test_an_event_costs_time_and_more_so_with_more_inputs(
+    require_quiet: Callable[[], None],
+) -> None:
+    """A layer takes longer by its event than without a profiler, with more inputs all the more."""
+    found = event_cost()
+    require_quiet()
+    assert found.event_ns > 0
+    assert found.tensor_ns + found.axis_ns > 0
 
 
 def test_short_layers_sum_to_their_inference(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 from inferometer_api.layers.graph import LayerTensor, Layout
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile
-from inferometer_serving.infer.tensors import Array
 from inferometer_serving.layers.layer_tensors import (
     add_sampling,
     describe_array,
@@ -186,11 +185,12 @@ def load_cuda_libraries() -> None:
 def _tensors(
     graph: GraphFile, optimised: ModelProto, folder: Path, settings: GraphSettings
 ) -> dict[str, LayerTensor]:
-    """Return every tensor that the nodes compute, found by running the graph.
+    """Return the inputs, and every tensor that the nodes compute, found by running the graph.
 
     The graph need not be run for fractions whose whole shape ONNX infers.
     """
-    tensors = inferred_fractions(optimised)
+    inference = _Inference(graph, optimised, folder, settings)
+    tensors = inferred_fractions(optimised) | inference.inputs()
     names = [
         name
         for node in optimised.graph.node
@@ -199,39 +199,34 @@ def _tensors(
     ]
     size = max(_TENSORS_PER_PASS, -(-len(names) // _MOST_PASSES))
     for start in range(0, len(names), size):
-        some = names[start : start + size]
-        tensors |= _run_for(graph, optimised, some, folder, settings)
+        values = inference.run(names[start : start + size])
+        tensors |= {name: describe_value(each) for name, each in values.items()}
     if settings.device is Device.CPU:
-        tensors |= _with_samples(graph, optimised, tensors, folder, settings)
+        tensors |= _with_samples(inference, tensors)
     return tensors
 
 
 def _with_samples(
-    graph: GraphFile,
-    optimised: ModelProto,
-    tensors: Mapping[str, LayerTensor],
-    folder: Path,
-    settings: GraphSettings,
+    inference: "_Inference", tensors: Mapping[str, LayerTensor]
 ) -> dict[str, LayerTensor]:
     """Return the tensors next to operators that compute denormal numbers, with samples.
 
     The graph runs once more if it has operators that may; it gathers the samples itself, so that
     no whole tensor is kept.
     """
+    graph = inference.model.graph
     pairs = [
         (node.input[0], node.output[0])
-        for node in optimised.graph.node
+        for node in graph.node
         if node.op_type in _EXPONENTIALS and is_fractions(tensors.get(node.input[0]))
     ]
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     if not names:
         return {}
-    probe = ModelProto()
-    probe.CopyFrom(optimised)
     for name in names:
-        add_sampling(probe.graph, name, prod(tensors[name].shape))
-    values = _run(graph, probe, list(map(sampled_name, names)), folder, settings)
-    samples = dict(zip(names, (sample_of(each.numpy()) for each in values), strict=True))
+        add_sampling(graph, name, prod(tensors[name].shape))
+    values = inference.run(list(map(sampled_name, names)))
+    samples = {name: sample_of(values[sampled_name(name)].numpy()) for name in names}
     return {
         name: tensors[name].model_copy(update={"sample": samples[name]})
         for pair in pairs
@@ -255,61 +250,60 @@ def inferred_fractions(model: ModelProto) -> dict[str, LayerTensor]:
     return found
 
 
-def _run_for(
-    graph: GraphFile,
-    optimised: ModelProto,
-    names: Sequence[str],
-    folder: Path,
-    settings: GraphSettings,
-) -> dict[str, LayerTensor]:
-    values = _run(graph, optimised, names, folder, settings)
-    found = {name: describe_value(each) for name, each in zip(names, values, strict=True)}
-    feeds = graph_inputs(optimised)
-    arrays = _random_inputs(feeds)
-    return found | {name: describe_array(arrays[name], feeds[name].datatype) for name in arrays}
+class _Inference:
+    """An inference of a graph with seeded random inputs, of which any tensor can be had."""
 
+    def __init__(
+        self, graph: GraphFile, optimised: ModelProto, folder: Path, settings: GraphSettings
+    ) -> None:
+        self._graph = graph
+        self._folder = folder
+        self._settings = settings
+        self.model = ModelProto()
+        """A copy, to which nodes can be added."""
+        self.model.CopyFrom(optimised)
+        generator = np.random.default_rng(0)
+        self._feeds = graph_inputs(optimised)
+        self._arrays = {name: random_array(generator, each) for name, each in self._feeds.items()}
 
-def _random_inputs(feeds: Mapping[str, LayerTensor]) -> dict[str, Array]:
-    generator = np.random.default_rng(0)
-    return {name: random_array(generator, tensor) for name, tensor in feeds.items()}
+    def inputs(self) -> dict[str, LayerTensor]:
+        """Return the inputs with what their integers say."""
+        return {
+            name: describe_array(self._arrays[name], each.datatype)
+            for name, each in self._feeds.items()
+        }
 
-
-def _run(
-    graph: GraphFile,
-    model: ModelProto,
-    names: Sequence[str],
-    folder: Path,
-    settings: GraphSettings,
-) -> list[Any]:
-    """Return these tensors of an inference with seeded random inputs."""
-    probe = ModelProto()
-    probe.CopyFrom(model)
-    del probe.graph.output[:]
-    probe.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
-    options = session_options(settings.threads)
-    options.add_session_config_entry(FOLDER_OF_WEIGHTS, str(folder))
-    session = _open(graph, probe.SerializeToString(), options, settings)
-    arrays = _random_inputs(graph_inputs(model))
-    run_options = onnxruntime.RunOptions()
-    limit = threading.Timer(MOST_SECONDS, setattr, (run_options, "terminate", True))
-    limit.start()
-    try:
-        found: list[Any] = session.run_with_ort_values(
-            list(names),
-            {name: onnxruntime.OrtValue.ortvalue_from_numpy(each) for name, each in arrays.items()},
-            run_options,
-        )
-    except Exception as error:
-        if run_options.terminate:
+    def run(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return these tensors. Raises ModelRefusedError if the graph cannot run or never ends."""
+        graph, settings = self._graph, self._settings
+        del self.model.graph.output[:]
+        self.model.graph.output.extend(map(helper.make_empty_tensor_value_info, names))
+        options = session_options(settings.threads)
+        options.add_session_config_entry(FOLDER_OF_WEIGHTS, str(self._folder))
+        session = _open(graph, self.model.SerializeToString(), options, settings)
+        run_options = onnxruntime.RunOptions()
+        limit = threading.Timer(MOST_SECONDS, setattr, (run_options, "terminate", True))
+        limit.start()
+        try:
+            values = session.run_with_ort_values(
+                list(names),
+                {
+                    name: onnxruntime.OrtValue.ortvalue_from_numpy(each)
+                    for name, each in self._arrays.items()
+                },
+                run_options,
+            )
+        except Exception as error:
+            if run_options.terminate:
+                raise ModelRefusedError(
+                    f"The layers of the model {graph.path} cannot be found: an inference with "
+                    f"random inputs has not ended after {MOST_SECONDS:g} s. If it has a loop, give "
+                    "the loop a limit."
+                ) from error
             raise ModelRefusedError(
-                f"The layers of the model {graph.path} cannot be found: an inference with random "
-                f"inputs has not ended after {MOST_SECONDS:g} s. If it has a loop, give the loop a "
-                "limit."
+                f"The layers of the model {graph.path} cannot be found, since it fails with random "
+                f"inputs: {' '.join(str(error).split())[:400]}"
             ) from error
-        raise ModelRefusedError(
-            f"The layers of the model {graph.path} cannot be found, since it fails with random "
-            f"inputs: {' '.join(str(error).split())[:400]}"
-        ) from error
-    finally:
-        limit.cancel()
-    return found
+        finally:
+            limit.cancel()
+        return dict(zip(names, values, strict=True))

@@ -101,7 +101,6 @@ def _layer(
             first[name] = at
         inputs.append(tensor)
     written = (known[name] if name else LayerTensor(kind="Absent") for name in node.output)
-    outputs = [each.model_copy(update={"sample": None}) for each in written]
     return Layer(
         domain=node.domain,
         operator=node.op_type,
@@ -110,8 +109,13 @@ def _layer(
             _attribute(each) for each in sorted(node.attribute, key=lambda each: each.name)
         ],
         inputs=inputs,
-        outputs=outputs,
+        outputs=list(map(_without_sample, written)),
     )
+
+
+def _without_sample(tensor: LayerTensor) -> LayerTensor:
+    """Return a tensor as an output: a brick makes its outputs itself."""
+    return tensor if tensor.sample is None else tensor.model_copy(update={"sample": None})
 
 
 def _attribute(attribute: AttributeProto) -> dict[str, Any]:
