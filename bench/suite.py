@@ -14,7 +14,7 @@ from bench.case import Case, Place
 from bench.case_advice import ADVICE
 from bench.case_agent import AGENT_OVERHEAD
 from bench.case_batching import BATCHING
-from bench.case_bricks import BRICKS, BRICKS_BATCHES, BRICKS_GRANULARITY
+from bench.case_bricks import BRICKS, BRICKS_BATCHES, BRICKS_GRANULARITY, BRICKS_INTERPOLATED
 from bench.case_cache_mix import MODEL_CACHE_MIX
 from bench.case_client import CLIENT_CASES
 from bench.case_cluster import APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER
@@ -75,6 +75,7 @@ ANALYSIS_CASES: tuple[Case, ...] = (
     BOUNDS,
     ADVICE,
     BRICKS,
+    BRICKS_INTERPOLATED,
     BRICKS_BATCHES,
     BRICKS_GRANULARITY,
 )

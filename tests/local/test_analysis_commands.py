@@ -162,6 +162,32 @@ def test_bricks_are_exported_and_timed_once(tmp_path: Path) -> None:
     assert "squeezenet" not in (tmp_path / "suite.json").read_text()
 
 
+def test_bricks_that_a_prediction_does_not_need_are_interpolated(tmp_path: Path) -> None:
+    """After a sibling fewer bricks are timed, and every layer has a time, known or interpolated."""
+    sibling = "zoo://classification/squeezenet1_0"
+    common = ("--rounds", "3", "--database", "layers.db", "--json")
+    documents = []
+    for arguments in (
+        ("run", sibling, *common),
+        ("run", MODEL, "--tolerance", "10", "--reference", *common),
+        ("predict", MODEL, "--database", "layers.db", "--json"),
+    ):
+        with started(tmp_path, "bricks", *arguments) as process:
+            ended = process.ended(within_seconds=600)
+        assert ended.code == 0, ended.stderr
+        documents.append(json.loads(ended.stdout))
+    whole, added, (predicted,) = documents
+    (model,) = added["models"]
+    needed = set(model["bricks"])
+    new = {key for key, each in added["bricks"].items() if each["isNew"]}
+    assert new < needed - set(whole["bricks"])
+    assert model["layersKnown"] + model["layersInterpolated"] == model["layers"]
+    assert model["layersInterpolated"] > 0
+    assert model["ratio"] is not None
+    assert predicted["uncertainty"] > 0
+    assert predicted["missing"] == []
+
+
 def test_advice_is_tried(tmp_path: Path) -> None:
     """Each piece of advice has a prediction; with --try each applied one an achieved gain."""
     with started(

@@ -51,6 +51,32 @@ def test_bricks_and_kernels_are_joined_and_the_newest_count(tmp_path: Path) -> N
     assert (found.run_nanoseconds, found.node_nanoseconds) == (100, 10)
 
 
+def test_the_fastest_reference_is_known(tmp_path: Path) -> None:
+    """It shows how fast the machine can be; timings without one say nothing about it."""
+    with Store(str(tmp_path / "r.db")) as store:
+        for key, reference_ns in (("a", 0), ("b", 900), ("c", 800), ("d", 1_000)):
+            timings = brick_timings({key: timing(1_000)})
+            _keep(store, timings.model_copy(update={"reference_nanoseconds": reference_ns}))
+        found = known_timings(store, MACHINE.name, 1, ENGINES)
+    assert found is not None
+    assert found.reference_nanoseconds == 800
+
+
+def test_the_models_of_known_layers_are_read_if_they_are_wanted(tmp_path: Path) -> None:
+    """Times are interpolated with their layers."""
+    graph = layer_graph(("a", [0], [1]))
+    with Store(str(tmp_path / "r.db")) as store:
+        _keep(
+            store,
+            brick_timings({"a": timing(1_000)}).model_copy(update={"graphs": [graph]}),
+        )
+        without = known_timings(store, MACHINE.name, 1, ENGINES)
+        found = known_timings(store, MACHINE.name, 1, ENGINES, with_graphs=True)
+    assert without is not None
+    assert found is not None
+    assert (without.graphs, found.graphs) == ([], [graph])
+
+
 def test_timings_are_known_under_their_conditions_alone(tmp_path: Path) -> None:
     """Another machine, version or number of threads has timings of its own."""
     with Store(str(tmp_path / "r.db")) as store:

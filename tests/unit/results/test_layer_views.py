@@ -106,8 +106,30 @@ def test_a_busy_machine_is_named_next_to_the_bound() -> None:
 def test_bricks_next_to_other_work_are_doubtful(share: float, expected: str) -> None:
     """From a twentieth of the machine's CPU time on, `bricks run` warns of it."""
     timings = _bricks("a CPU", a=1_000).model_copy(update={"other_cpu_share": share})
-    assert busy_sentence(timings).startswith(expected)
-    assert bool(busy_sentence(timings)) == bool(expected)
+    assert busy_sentence(timings, None).startswith(expected)
+    assert bool(busy_sentence(timings, None)) == bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("reference_ns", "fastest_ns", "expected"),
+    [
+        (1_049, 1_000, ""),
+        (1_124, 1_000, "The machine was slow: the same matrix product took 12.4 % longer"),
+        (1_124, 0, ""),
+        (0, 1_000, ""),
+    ],
+)
+def test_bricks_of_a_slow_machine_are_doubtful(
+    reference_ns: int, fastest_ns: int, expected: str
+) -> None:
+    """A host may slow a CPU without a process that shows; the reference of each run does."""
+    timings = _bricks("a CPU", a=1_000)
+    now, known = (
+        timings.model_copy(update={"reference_nanoseconds": each})
+        for each in (reference_ns, fastest_ns)
+    )
+    assert busy_sentence(now, known).startswith(expected)
+    assert bool(busy_sentence(now, known)) == bool(expected)
 
 
 def test_a_variant_of_another_precision_is_named() -> None:

@@ -1,9 +1,11 @@
 """Predicts the latency of a model from the times of its bricks."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, hypot, log
 
+from inferometer_analysis.bricks.interpolate import Family, InterpolatedTime, Interpolation
 from inferometer_analysis.bricks.split import BrickUse, split
 from inferometer_analysis.layer_work import is_view, weight_bytes
 from inferometer_api.layers.graph import LayerGraph
@@ -22,8 +24,12 @@ class Prediction:
     layers: int
     layers_known: int
     """Of how many layers the time is known."""
+    layers_interpolated: int
+    """Of how many others it is interpolated."""
+    uncertainty: float
+    """How far interpolated times are expected to put the sequential latency off, as a share."""
     missing: tuple[str, ...]
-    """The keys of the bricks without a time, each once."""
+    """The keys of the bricks that have neither, each once."""
 
     @property
     def is_complete(self) -> bool:
@@ -31,24 +37,60 @@ class Prediction:
         return not self.missing
 
 
-def predict(graph: LayerGraph, timings: LayerTimings, granularity: int = 1) -> Prediction:
+def predict(
+    graph: LayerGraph,
+    timings: LayerTimings,
+    granularity: int = 1,
+    interpolation: Interpolation | None = None,
+) -> Prediction:
     """Return the predicted latency of one query.
 
     The cost of the engine's call is taken from each brick and added once. A brick that lacks a
-    time counts as nothing and is named.
+    time has the one that the interpolation gives; without any it counts as nothing and is named.
     """
-    bricks = split(graph, granularity)
-    costs = _Costs(graph, timings)
-    found = [(use, costs.nanoseconds(use)) for use in bricks]
+    costs = _Costs(graph, timings, interpolation)
+    found = [(use, costs.cost(use)) for use in split(graph, granularity)]
     known = [(use, cost) for use, cost in found if cost is not None]
+    sequential_ns = timings.run_nanoseconds + sum(cost.nanoseconds for _, cost in known)
     return Prediction(
         model=graph.model,
-        sequential_nanoseconds=timings.run_nanoseconds + sum(cost for _, cost in known),
+        sequential_nanoseconds=sequential_ns,
         critical_path_nanoseconds=timings.run_nanoseconds + _longest_path(found),
         layers=len(graph.uses),
-        layers_known=sum(len(use.brick.layers) for use, _ in known),
+        layers_known=sum(len(use.brick.layers) for use, cost in known if cost.estimate is None),
+        layers_interpolated=sum(len(use.brick.layers) for use, cost in known if cost.estimate),
+        uncertainty=_error_ns(cost for _, cost in known) / max(sequential_ns, 1.0),
         missing=tuple(dict.fromkeys(use.key for use, cost in found if cost is None)),
     )
+
+
+def bricks_to_time(
+    graph: LayerGraph,
+    timings: LayerTimings,
+    granularity: int,
+    interpolation: Interpolation,
+    tolerance: float,
+) -> frozenset[str]:
+    """Return the bricks without a time that a prediction needs to be timed.
+
+    All others are interpolated. Those that make the prediction most uncertain are timed, so many
+    that its uncertainty is at most the `tolerance`.
+    """
+    costs = _Costs(graph, timings, interpolation)
+    found = [(use.key, costs.cost(use)) for use in split(graph, granularity)]
+    interpolated: dict[str, list[_Cost]] = defaultdict(list)
+    for key, cost in found:
+        if cost is not None and cost.estimate is not None:
+            interpolated[key].append(cost)
+    total_ns = timings.run_nanoseconds + sum(cost.nanoseconds for _, cost in found if cost)
+    certain_first = sorted(interpolated, key=lambda key: _error_ns(interpolated[key]))
+    while certain_first:
+        left = (cost for key in certain_first for cost in interpolated[key])
+        if _error_ns(left) <= tolerance * total_ns:
+            break
+        certain_first.pop()
+    unknown = {key for key, cost in found if cost is None}
+    return frozenset(unknown | (set(interpolated) - set(certain_first)))
 
 
 def geometric_mean_error(ratios: Iterable[float]) -> float:
@@ -80,6 +122,27 @@ def cost_nanoseconds(timing: Timing, runs: int) -> float:
     return timing.session_nanoseconds + runs * timing.nanoseconds
 
 
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """What a brick adds to the latency of a model."""
+
+    nanoseconds: float
+    estimate: InterpolatedTime | None = None
+    """If it is interpolated."""
+
+
+def _error_ns(costs: Iterable[_Cost]) -> float:
+    """Return how far some costs together are expected to be off.
+
+    Those of one family err alike, and add up; different families err independently.
+    """
+    families: Mapping[Family, list[float]] = defaultdict(list)
+    for each in costs:
+        if each.estimate is not None:
+            families[each.estimate.family].append(each.nanoseconds * each.estimate.error)
+    return hypot(*map(sum, families.values()))
+
+
 class _Costs:
     """What bricks add to the latency of one model.
 
@@ -90,9 +153,12 @@ class _Costs:
     fit into the cache of its core, they leave it with each run of the brick as well.
     """
 
-    def __init__(self, graph: LayerGraph, timings: LayerTimings) -> None:
+    def __init__(
+        self, graph: LayerGraph, timings: LayerTimings, interpolation: Interpolation | None
+    ) -> None:
         self._layers = graph.layers
         self._timings = timings
+        self._interpolation = interpolation
         machine = timings.machine
         weights = sum(weight_bytes(graph.layers[use.layer]) for use in graph.uses)
         self._weights_bytes_per_second = (
@@ -101,28 +167,32 @@ class _Costs:
             else machine.cache_bytes_per_second
         )
 
-    def nanoseconds(self, use: BrickUse) -> float | None:
-        """Return what a brick adds; None if it was not timed."""
+    def cost(self, use: BrickUse) -> _Cost | None:
+        """Return what a brick adds; None if it has no time."""
         layers = [self._layers[key] for key in use.brick.layers]
         node_ns = float(self._timings.node_nanoseconds)
         if all(map(is_view, layers)):
-            return node_ns * len(layers)
+            return _Cost(node_ns * len(layers))
+        moved_ns = sum(map(weight_bytes, layers)) / self._weights_bytes_per_second * 1e9
         found = self._timings.bricks.get(use.key)
-        if found is None:
+        if found is not None:
+            slower_ns = max(found.cold_nanoseconds - found.nanoseconds, 0)
+            own_ns = max(found.nanoseconds - self._timings.run_nanoseconds, node_ns)
+            return _Cost(own_ns + min(moved_ns, slower_ns))
+        estimate = self._interpolation.estimate(layers) if self._interpolation else None
+        if estimate is None:
             return None
-        moved_seconds = sum(map(weight_bytes, layers)) / self._weights_bytes_per_second
-        slower_ns = max(found.cold_nanoseconds - found.nanoseconds, 0)
-        own_ns = max(found.nanoseconds - self._timings.run_nanoseconds, node_ns)
-        return own_ns + min(moved_seconds * 1e9, slower_ns)
+        own_ns = max(estimate.nanoseconds, node_ns)
+        return _Cost(own_ns + min(moved_ns, estimate.slower_nanoseconds), estimate)
 
 
-def _longest_path(bricks: Iterable[tuple[BrickUse, float | None]]) -> float:
+def _longest_path(bricks: Iterable[tuple[BrickUse, _Cost | None]]) -> float:
     """Return the time of the slowest chain of bricks in which each needs the one before."""
     ready: dict[int, float] = {}
     longest = 0.0
     for use, cost in bricks:
         begin = max((ready.get(number, 0.0) for number in use.inputs), default=0.0)
-        end = begin + (cost or 0.0)
+        end = begin + (cost.nanoseconds if cost else 0.0)
         ready |= dict.fromkeys(use.outputs, end)
         longest = max(longest, end)
     return longest

@@ -181,17 +181,22 @@ def time_layers(request: TimingRequest, report: Callable[[int, int], None]) -> L
         return LayerTimings.read_json(_child_document(arguments, watch))
 
 
-def known_here(store: "Store", threads: int, device: str = "CPU") -> LayerTimings | None:
+def known_here(
+    store: "Store", threads: int, device: str = "CPU", *, with_graphs: bool = False
+) -> LayerTimings | None:
     """Return what the database knows of this machine, its engines and a number of threads.
 
+    `with_graphs`: also the models that the layers are from, with which times are interpolated.
     With the device GPU the machine is the GPU, and one thread launches its kernels. Raises
     RefusedError if there is none.
     """
     from inferometer_results.store.layer_timings import known_timings
 
     if device == "CPU":
-        return known_timings(store, machine_name(), threads, engine_versions())
-    return known_timings(store, gpu_name(), 1, engines_here(device))
+        return known_timings(
+            store, machine_name(), threads, engine_versions(), with_graphs=with_graphs
+        )
+    return known_timings(store, gpu_name(), 1, engines_here(device), with_graphs=with_graphs)
 
 
 def engines_here(device: str) -> dict[str, str]:

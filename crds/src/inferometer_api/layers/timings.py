@@ -120,6 +120,9 @@ class LayerTimings(Document):
     """How long all of it took."""
     other_cpu_share: float = 0.0
     """The share of the machine's CPU time that other processes took meanwhile."""
+    reference_nanoseconds: int = 0
+    """How long the same matrix product took in the same rounds: how fast the machine was; 0 if it
+    was not timed."""
     bricks: dict[str, Timing] = Field(default_factory=dict)
     """Calls of ONNX Runtime by the key of the brick; the cost of the call is part of each."""
     kernels: list[KernelTiming] = Field(default_factory=list)

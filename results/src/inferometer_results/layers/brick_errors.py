@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from inferometer_analysis.bricks.interpolate import Interpolation
 from inferometer_analysis.bricks.predict import (
     Prediction,
     geometric_mean_error,
@@ -18,6 +19,8 @@ from inferometer_results.quantity import percent
 
 BUSY = 0.05
 """The share of the machine's CPU time from which other processes make times doubtful."""
+SLOW = 0.05
+"""How much longer the reference may take than in the fastest measurement that is known."""
 STEADY = 0.03
 """The largest spread of a model with which its error counts."""
 _RUNS = 23
@@ -47,11 +50,12 @@ def model_errors(
     known: LayerTimings,
     measured: Mapping[str, Timing],
     granularity: int,
+    interpolation: Interpolation | None = None,
 ) -> list[ModelError]:
     """Return the error of each model."""
     return [
         ModelError(
-            predict(graph, known, granularity),
+            predict(graph, known, granularity, interpolation),
             measured.get(graph.model),
             frozenset(use.key for use in split(graph, granularity)),
         )
@@ -66,6 +70,8 @@ def error_document(found: ModelError) -> dict[str, Any]:
         "model": found.prediction.model,
         "layers": found.prediction.layers,
         "layersKnown": found.prediction.layers_known,
+        "layersInterpolated": found.prediction.layers_interpolated,
+        "uncertainty": found.prediction.uncertainty,
         "predictedNanoseconds": round(found.prediction.sequential_nanoseconds),
         "criticalPathNanoseconds": round(found.prediction.critical_path_nanoseconds),
         "measuredNanoseconds": None if measured is None else measured.nanoseconds,
@@ -77,15 +83,33 @@ def error_document(found: ModelError) -> dict[str, Any]:
     }
 
 
-def busy_sentence(timings: LayerTimings) -> str:
-    """Return a warning if other processes used the CPUs while bricks were timed, else nothing."""
-    if timings.other_cpu_share <= BUSY:
-        return ""
-    share = percent(timings.other_cpu_share)
-    return (
-        f"The machine was not quiet: other processes took {share} of its CPU time meanwhile, which "
-        "makes layers slower. Time them again with --again."
-    )
+def slowdown(timings: LayerTimings, known: LayerTimings | None) -> float:
+    """Return by which share the machine was slower than at its fastest known; 0 if not known.
+
+    A CPU of a virtual machine can be slower for minutes, without a process that would show: what
+    the host runs on the other half of its core is not seen from within.
+    """
+    fastest = 0 if known is None else known.reference_nanoseconds
+    if not fastest or not timings.reference_nanoseconds:
+        return 0.0
+    return max(timings.reference_nanoseconds / fastest - 1, 0.0)
+
+
+def busy_sentence(timings: LayerTimings, known: LayerTimings | None) -> str:
+    """Return a warning if the machine was busy or slow while bricks were timed, else nothing."""
+    if timings.other_cpu_share > BUSY:
+        share = percent(timings.other_cpu_share)
+        return (
+            f"The machine was not quiet: other processes took {share} of its CPU time meanwhile, "
+            "which makes layers slower. Time them again with --again."
+        )
+    slower = slowdown(timings, known)
+    if slower > SLOW:
+        return (
+            f"The machine was slow: the same matrix product took {percent(slower)} longer than in "
+            "the fastest measurement that the database has. Time them again with --again."
+        )
+    return ""
 
 
 def error_sentences(errors: Sequence[ModelError], timings: LayerTimings) -> Iterator[str]:

@@ -69,15 +69,20 @@ def _row(timings: LayerTimings, origin: Mapping[str, str]) -> dict[str, Any]:
 
 
 def known_timings(
-    store: "Store", machine: str, threads: int, engines: Mapping[str, str]
+    store: "Store",
+    machine: str,
+    threads: int,
+    engines: Mapping[str, str],
+    *,
+    with_graphs: bool = False,
 ) -> LayerTimings | None:
     """Return all timings of a machine, its engines and a number of threads; None without any.
 
-    Of one brick, and of one layer, engine and precision, the newest counts. Models, variants and
-    graphs are left out.
+    Of one brick, and of one layer, engine and precision, the newest counts; of the reference, the
+    fastest. Models and variants are left out, and graphs are unless they are wanted.
     """
     found: LayerTimings | None = None
-    for timings in _documents(store, machine, left_out="graphs"):
+    for timings in _documents(store, machine, left_out="" if with_graphs else "graphs"):
         if timings.machine.name != machine or timings.machine.threads != threads:
             continue
         some = _of_engines(timings, engines)
@@ -144,6 +149,7 @@ def joined(old: LayerTimings, new: LayerTimings) -> LayerTimings:
         update={
             "run_nanoseconds": calls.run_nanoseconds,
             "node_nanoseconds": calls.node_nanoseconds,
+            "reference_nanoseconds": _fastest(old, new),
             "seconds": old.seconds + new.seconds,
             "bricks": bricks,
             "kernels": list(kernels.values()),
@@ -151,3 +157,9 @@ def joined(old: LayerTimings, new: LayerTimings) -> LayerTimings:
             "graphs": old.graphs + new.graphs,
         }
     )
+
+
+def _fastest(*timings: LayerTimings) -> int:
+    """Return the shortest time of the reference; 0 if none has one."""
+    found = (each.reference_nanoseconds for each in timings)
+    return min((each for each in found if each), default=0)

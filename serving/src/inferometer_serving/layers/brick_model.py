@@ -23,6 +23,8 @@ ANY_TENSOR = LayerTensor(kind="Activation")
 _INLINE_BYTES = 1 << 12
 """Larger weights are handed over as they lie in memory, which spares two copies."""
 
+_REFERENCE_WIDTH = 512
+
 
 @dataclass(frozen=True, slots=True)
 class BrickModel:
@@ -127,6 +129,26 @@ def open_brick(suite: BrickSuite, brick: Brick, threads: int) -> Runnable:
     options.add_external_initializers(list(values), list(values.values()))
     session = onnxruntime.InferenceSession(
         made.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return bind(session, made.inputs, made.outputs)
+
+
+def matrix_product(width: int) -> ModelProto:
+    """Return a model that multiplies two square matrices in FP32."""
+    shape = [width, width]
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xwy"]
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "product", tensors[:2], tensors[2:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def open_reference(threads: int) -> Runnable:
+    """Return a session of a product of a few milliseconds that is the same in all measurements."""
+    made = model_as_brick(matrix_product(_REFERENCE_WIDTH))
+    session = onnxruntime.InferenceSession(
+        made.model.SerializeToString(),
+        session_options(threads),
+        providers=["CPUExecutionProvider"],
     )
     return bind(session, made.inputs, made.outputs)
 

@@ -5,10 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from onnx import TensorProto, helper
 
 from inferometer_api.layers.timings import MachineState
-from inferometer_serving.layers.brick_model import BrickModel, model_as_brick
+from inferometer_serving.layers.brick_model import matrix_product, model_as_brick
 from inferometer_serving.layers.kernels import KERNELS
 from inferometer_serving.machine_name import engine_versions, machine_name
 from inferometer_serving.model.session import EngineSettings
@@ -77,20 +76,11 @@ def _product_rate(settings: EngineSettings) -> float:
     rates = [0.0]
     for kind in KERNELS.values():
         try:
-            kernels = kind(_product(), settings)
+            kernels = kind(model_as_brick(matrix_product(_PROBE_WIDTH)), settings)
         except ImportError:
             continue
         rates.append(2e9 * _PROBE_WIDTH**3 / _shortest_ns(kernels.run, _PRODUCTS))
     return max(rates)
-
-
-def _product() -> BrickModel:
-    shape = [_PROBE_WIDTH, _PROBE_WIDTH]
-    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xwy"]
-    node = helper.make_node("MatMul", ["x", "w"], ["y"])
-    graph = helper.make_graph([node], "probe", tensors[:2], tensors[2:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return model_as_brick(model)
 
 
 def _shortest_ns(action: Callable[[], object], repeats: int) -> int:

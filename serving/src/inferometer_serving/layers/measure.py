@@ -30,6 +30,7 @@ from inferometer_serving.layers.brick_model import (
     brick_model,
     open_brick,
     open_chain,
+    open_reference,
 )
 from inferometer_serving.layers.kernels import KERNELS, Kernels
 from inferometer_serving.layers.layer_tensors import graph_inputs, random_array
@@ -115,7 +116,9 @@ def measure(
     wholes = [_model_item(graph, options) for graph in models]
     variant_items = [_variant_item(each, options, found) for each in variants]
     single, chain = (_chain_item(length, options) for length in (1, _CHAIN))
+    reference = _reference_item(options)
     calls = [single, *bricks, *wholes, chain] if bricks else wholes
+    calls = [reference, *calls] if calls else []
     items = [*variant_items, *calls, *kernels]
     until = began + options.budget_seconds
     before, own_before = cpu_times(), time.process_time()
@@ -132,6 +135,7 @@ def measure(
         node_nanoseconds=round(node_ns),
         seconds=time.monotonic() - began,
         other_cpu_share=others,
+        reference_nanoseconds=reference.timing().nanoseconds if reference.shortest_ns else 0,
         bricks={each.name: each.timing() for each in bricks if not each.failure},
         kernels=found.kernels,
         failed=_failures(bricks, wholes, variant_items) + _kernel_failures(kernels),
@@ -234,6 +238,15 @@ def _chain_item(length: int, options: MeasureOptions) -> Item:
     return Item(
         name=f"{length} layers that compute nothing",
         open=partial(open_chain, length, options.graph.threads),
+        rounds_wanted=max(options.rounds, _FEWEST_MODEL_ROUNDS),
+        needs_all_rounds=True,
+    )
+
+
+def _reference_item(options: MeasureOptions) -> Item:
+    return Item(
+        name="a matrix product for reference",
+        open=partial(open_reference, options.graph.threads),
         rounds_wanted=max(options.rounds, _FEWEST_MODEL_ROUNDS),
         needs_all_rounds=True,
     )

@@ -35,27 +35,33 @@ def predict_models(  # noqa: PLR0913 - one argument for each option
     """Predict the latency of models on this machine without running them.
 
     Sequential: one layer after the other, as engines run them on a CPU. Critical path: layers that
-    do not need each other at the same time. A layer without a time counts as nothing and is named.
+    do not need each other at the same time. A layer without a time has one interpolated from
+    layers of its kind in other sizes, and ± says how far these are expected to put the prediction
+    off. Without any it counts as nothing.
     """
     from inferometer_cli.local.layers import LayerSettings
 
     settings = LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
-    found = _predictions(models, settings, granularity, database)
+    found = _predictions(models, settings, granularity, database, interpolated=True)
     if json:
         print_output(dumps([_as_json(each) for each in found], indent=2))
         return
     width = max(len(each.model) for each in found)
-    print_output(f"{'MODEL':{width}}  SEQUENTIAL ms  CRITICAL PATH ms  KNOWN LAYERS")
+    print_output(
+        f"{'MODEL':{width}}  SEQUENTIAL ms  CRITICAL PATH ms  LAYERS  KNOWN  INTERPOLATED        ±"
+    )
     for each in found:
         bound = " " if each.is_complete else ">"
         print_output(
             f"{each.model:{width}} {bound}{each.sequential_nanoseconds / 1e6:14.2f} "
             f"{bound}{each.critical_path_nanoseconds / 1e6:17.2f}  "
-            f"{each.layers_known} of {each.layers}"
+            f"{each.layers:6}  {each.layers_known:5}  {each.layers_interpolated:12}  "
+            f"{100 * each.uncertainty:5.1f} %"
         )
     if not all(each.is_complete for each in found):
         print_output(
-            "\n> at least: some layers have no time yet. `inferometer bricks run` times them."
+            "\n> at least: some layers have no time, and too few of their kind to interpolate one. "
+            "`inferometer bricks run` times them."
         )
 
 
@@ -85,21 +91,28 @@ def coverage(  # noqa: PLR0913 - one argument for each option
 
 
 def _predictions(
-    models: list[str], settings: "LayerSettings", granularity: int, database: str | None
+    models: list[str],
+    settings: "LayerSettings",
+    granularity: int,
+    database: str | None,
+    *,
+    interpolated: bool = False,
 ) -> list["Prediction"]:
+    from inferometer_analysis.bricks.interpolate import Interpolation
     from inferometer_analysis.bricks.predict import predict
     from inferometer_cli.local.layers import known_here, model_files
 
     graphs = describe_models(model_files(models), settings)
     with opened(database) as store:
-        known = known_here(store, settings.threads)
+        known = known_here(store, settings.threads, with_graphs=interpolated)
     if known is None or not known.bricks:
         raise RefusedError(
             "The database has no brick that was timed on this machine with this engine and number "
             "of threads. Time those of some models first: inferometer bricks run "
             f"{' '.join(models)}"
         )
-    return [predict(each, known, granularity) for each in graphs]
+    interpolation = Interpolation(known.graphs, known, granularity) if interpolated else None
+    return [predict(each, known, granularity, interpolation) for each in graphs]
 
 
 def _as_json(found: "Prediction") -> dict[str, object]:
@@ -109,5 +122,7 @@ def _as_json(found: "Prediction") -> dict[str, object]:
         "criticalPathNanoseconds": round(found.critical_path_nanoseconds),
         "layers": found.layers,
         "layersKnown": found.layers_known,
+        "layersInterpolated": found.layers_interpolated,
+        "uncertainty": found.uncertainty,
         "missing": list(found.missing),
     }

@@ -1,5 +1,6 @@
 """`inferometer bricks run`: times bricks on this machine."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,6 +41,17 @@ _ReferenceOption = Annotated[
         "--reference", help="Time the whole models too, and show how far predictions are off."
     ),
 ]
+_ToleranceOption = Annotated[
+    float | None,
+    typer.Option(
+        "--tolerance",
+        min=0,
+        max=50,
+        metavar="PERCENT",
+        help="Time only the bricks that predictions need to be off by no more than this; the times "
+        "of others are interpolated from bricks of their kind in other sizes. [default: time all]",
+    ),
+]
 
 
 def run(  # noqa: PLR0913 - one argument for each option
@@ -51,6 +63,7 @@ def run(  # noqa: PLR0913 - one argument for each option
     warm_up_shape: ShapeOption = None,
     rounds: _RoundsOption = 8,
     again: _AgainOption = False,
+    tolerance: _ToleranceOption = None,
     reference: _ReferenceOption = False,
     database: DatabaseOption = None,
     json: JsonOption = False,
@@ -69,20 +82,26 @@ def run(  # noqa: PLR0913 - one argument for each option
         time_layers,
     )
 
+    if again and tolerance is not None:
+        raise RefusedError("--again times every brick: leave --tolerance out.")
     settings = LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
     wanted = _wanted(models, settings, granularity, reference=reference)
+    is_interpolated = tolerance is not None
+    timed: list[LayerTimings] = []
     with opened(database) as store:
-        known = None if again else known_here(store, threads)
-        missing = _missing(wanted.suite, known)
-        if known is not None and not missing.bricks and not reference:
-            timings = known.model_copy(update={"seconds": 0.0, "bricks": {}, "failed": []})
-            everything = known
-        else:
-            request = TimingRequest(settings, missing, wanted.references, rounds=rounds)
+        for part in [wanted] if tolerance is None else _by_model(wanted, granularity):
+            known = None if again else known_here(store, threads, with_graphs=is_interpolated)
+            missing = _missing(part.suite, known)
+            if tolerance is not None and known is not None:
+                missing = _needed(missing, part.graphs, known, granularity, tolerance / 100)
+            if known is not None and not missing.bricks and not part.references:
+                continue
+            request = TimingRequest(settings, missing, part.references, rounds=rounds)
             timings = time_layers(request, ProgressPrinter())
-            keep_here(store, timings, wanted.graphs)
-            everything = known_here(store, threads) or timings
-    found = _BrickRun(wanted, missing, timings, everything, granularity)
+            keep_here(store, timings, part.graphs)
+            timed.append(timings)
+        everything = known_here(store, threads, with_graphs=is_interpolated) or timed[-1]
+    found = _BrickRun(wanted, _joined(timed, everything), everything, granularity, is_interpolated)
     if json:
         from orjson import OPT_INDENT_2, dumps
 
@@ -106,18 +125,38 @@ class _BrickRun:
     """What was timed, and what is known now."""
 
     wanted: _Wanted
-    missing: "BrickSuite"
     timings: "LayerTimings"
     everything: "LayerTimings"
     granularity: int
+    is_interpolated: bool
+
+    @property
+    def known_before(self) -> int:
+        """How many of the bricks had a time before."""
+        bricks = self.wanted.suite.bricks
+        return sum(key in bricks for key in self.everything.bricks.keys() - self.timings.bricks)
+
+    @property
+    def interpolated(self) -> int:
+        """How many bricks were left out."""
+        failed = {each.key for each in self.everything.failed}
+        bricks = self.wanted.suite.bricks.keys() - self.everything.bricks - failed
+        return len(bricks) if self.is_interpolated else 0
 
     @property
     def errors(self) -> "list[ModelError]":
         """The prediction of each model next to its measured latency."""
+        from inferometer_analysis.bricks.interpolate import Interpolation
         from inferometer_results.layers.brick_errors import model_errors
 
+        everything = self.everything
+        interpolation = (
+            Interpolation(everything.graphs, everything, self.granularity)
+            if self.is_interpolated
+            else None
+        )
         return model_errors(
-            self.wanted.graphs, self.everything, self.timings.models, self.granularity
+            self.wanted.graphs, everything, self.timings.models, self.granularity, interpolation
         )
 
 
@@ -148,6 +187,59 @@ def _missing(suite: "BrickSuite", known: "LayerTimings | None") -> "BrickSuite":
     return suite.model_copy(update={"bricks": bricks})
 
 
+def _by_model(wanted: _Wanted, granularity: int) -> list[_Wanted]:
+    """Return what is to be timed of each model, so that each has the times of those before it."""
+    from inferometer_analysis.bricks.split import compose_suite
+
+    if not wanted.graphs:
+        raise RefusedError("--tolerance needs the models: an exported file has bricks only.")
+    return [
+        _Wanted(
+            compose_suite([graph], granularity),
+            [graph],
+            [each for each in wanted.references if each.stem == graph.model],
+        )
+        for graph in wanted.graphs
+    ]
+
+
+def _needed(
+    missing: "BrickSuite",
+    graphs: "Sequence[LayerGraph]",
+    known: "LayerTimings",
+    granularity: int,
+    tolerance: float,
+) -> "BrickSuite":
+    """Return the bricks without which predictions would be off by more than the tolerance."""
+    from inferometer_analysis.bricks.interpolate import Interpolation
+    from inferometer_analysis.bricks.predict import bricks_to_time
+
+    interpolation = Interpolation(known.graphs, known, granularity)
+    needed = {
+        key
+        for each in graphs
+        for key in bricks_to_time(each, known, granularity, interpolation, tolerance)
+    }
+    bricks = {key: each for key, each in missing.bricks.items() if key in needed}
+    names = ", ".join(each.model for each in graphs)
+    print_message(f"{names}: {len(bricks)} of {len(missing.bricks)} unknown bricks are timed")
+    return missing.model_copy(update={"bricks": bricks})
+
+
+def _joined(timed: "Sequence[LayerTimings]", known: "LayerTimings") -> "LayerTimings":
+    """Return what was timed one after the other as if it had been timed together."""
+    return known.model_copy(
+        update={
+            "seconds": sum(each.seconds for each in timed),
+            "other_cpu_share": max((each.other_cpu_share for each in timed), default=0.0),
+            "reference_nanoseconds": max((each.reference_nanoseconds for each in timed), default=0),
+            "bricks": {key: brick for each in timed for key, brick in each.bricks.items()},
+            "failed": [failure for each in timed for failure in each.failed],
+            "models": {name: model for each in timed for name, model in each.models.items()},
+        }
+    )
+
+
 def _exported(models: list[str]) -> "BrickSuite | None":
     """Return the bricks of an exported file, if that is what was given."""
     from pydantic import ValidationError
@@ -168,13 +260,14 @@ def _exported(models: list[str]) -> "BrickSuite | None":
 
 
 def _document(found: _BrickRun) -> dict[str, Any]:
-    from inferometer_results.layers.brick_errors import error_document
+    from inferometer_results.layers.brick_errors import error_document, slowdown
 
     suite, everything = found.wanted.suite, found.everything
     return {
         "granularity": found.granularity,
         "seconds": found.timings.seconds,
         "otherCpuShare": found.timings.other_cpu_share,
+        "slowdown": slowdown(found.timings, found.everything),
         "bricks": {
             key: {
                 "nanoseconds": each.nanoseconds,
@@ -194,7 +287,7 @@ def _print(found: _BrickRun, *, reference: bool) -> None:
     from inferometer_results.layers.brick_errors import busy_sentence, error_sentences
 
     suite, timings = found.wanted.suite, found.timings
-    if not found.missing.bricks and not reference:
+    if not timings.bricks and not timings.failed and not found.interpolated and not reference:
         print_output(f"All {len(suite.bricks):,} bricks are known already. --again times them.")
         return
     for each in timings.failed:
@@ -203,11 +296,12 @@ def _print(found: _BrickRun, *, reference: bool) -> None:
         if brick is not None:
             name = ", ".join(suite.layers[layer].operator for layer in brick.layers)
         print_message(f"not timed: {name}: {each.reason}")
+    interpolated = f", {found.interpolated:,} are interpolated" if found.is_interpolated else ""
     print_output(
         f"{len(timings.bricks):,} bricks timed in {timings.seconds:.0f} s, "
-        f"{len(suite.bricks) - len(found.missing.bricks):,} were known."
+        f"{found.known_before:,} were known{interpolated}."
     )
-    if warning := busy_sentence(timings):
+    if warning := busy_sentence(timings, found.everything):
         print_message(warning)
     if reference:
         bricks = {key: each for key, each in found.everything.bricks.items() if key in suite.bricks}
