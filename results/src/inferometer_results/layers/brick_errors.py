@@ -19,7 +19,7 @@ from inferometer_results.quantity import percent
 
 BUSY = 0.05
 """The share of the machine's CPU time from which other processes make times doubtful."""
-SLOW = 0.05
+SLOW = 0.1
 """How much longer the reference may take than in the fastest measurement that is known."""
 STEADY = 0.03
 """The largest spread of a model with which its error counts."""
