@@ -30,6 +30,7 @@ _JUDGES = 8
 """Members whose own errors say how far it is off."""
 _FEWEST = 4
 """Members that a family needs."""
+_CACHE_LINE_BYTES = 64
 _LEAST_DISTANCE = 0.05
 _LEAST_ERROR = 0.02
 _SHAPES = frozenset({"auto_pad", "group", "pads"})
@@ -112,12 +113,11 @@ class _Member:
 
 
 def _member(layers: Sequence[Layer], timing: Timing, timings: LayerTimings) -> _Member:
-    own_ns = timing.nanoseconds - timings.run_nanoseconds
     return _Member(
         _position(layers),
         _work(layers),
-        float(max(own_ns, timings.node_nanoseconds, 1)),
-        float(max(timing.cold_nanoseconds - timing.nanoseconds, 0)),
+        float(max(timings.own_nanoseconds(timing), 1)),
+        float(timing.slower_nanoseconds),
     )
 
 
@@ -136,9 +136,6 @@ def _position(layers: Sequence[Layer]) -> NDArray[np.float64]:
         sum(map(weight_bytes, layers)) + _CACHE_LINE_BYTES,
     )
     return np.log(np.array(sizes, np.float64))
-
-
-_CACHE_LINE_BYTES = 64
 
 
 def _read_bytes(layer: Layer) -> int:

@@ -176,9 +176,8 @@ class _Costs:
         moved_ns = sum(map(weight_bytes, layers)) / self._weights_bytes_per_second * 1e9
         found = self._timings.bricks.get(use.key)
         if found is not None:
-            slower_ns = max(found.cold_nanoseconds - found.nanoseconds, 0)
-            own_ns = max(found.nanoseconds - self._timings.run_nanoseconds, node_ns)
-            return _Cost(own_ns + min(moved_ns, slower_ns))
+            own_ns = float(self._timings.own_nanoseconds(found))
+            return _Cost(own_ns + min(moved_ns, found.slower_nanoseconds))
         estimate = self._interpolation.estimate(layers) if self._interpolation else None
         if estimate is None:
             return None

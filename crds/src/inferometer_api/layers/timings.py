@@ -32,6 +32,11 @@ class Timing(Document):
             self.upper_quartile_nanoseconds - self.lower_quartile_nanoseconds
         ) / self.nanoseconds
 
+    @property
+    def slower_nanoseconds(self) -> int:
+        """How much longer it takes with cold caches."""
+        return max(self.cold_nanoseconds - self.nanoseconds, 0)
+
 
 class KernelTiming(Document):
     """How long an engine's own kernels take for a layer, without the engine's call."""
@@ -137,3 +142,7 @@ class LayerTimings(Document):
     """Ways to run one whole model, by name."""
     graphs: list[LayerGraph] = Field(default_factory=list)
     """Models that can be predicted from the layers; empty for an exported set of bricks."""
+
+    def own_nanoseconds(self, timing: Timing) -> int:
+        """Return what a brick takes without the call of the engine: no less than an empty layer."""
+        return max(timing.nanoseconds - self.run_nanoseconds, self.node_nanoseconds)

@@ -22,7 +22,6 @@ ANY_TENSOR = LayerTensor(kind="Activation")
 """An output whose memory ONNX Runtime takes with each run."""
 _INLINE_BYTES = 1 << 12
 """Larger weights are handed over as they lie in memory, which spares two copies."""
-
 _REFERENCE_WIDTH = 512
 
 
@@ -127,10 +126,7 @@ def open_brick(suite: BrickSuite, brick: Brick, threads: int) -> Runnable:
     options = session_options(threads)
     values = {name: _value(array) for name, array in made.large_weights.items()}
     options.add_external_initializers(list(values), list(values.values()))
-    session = onnxruntime.InferenceSession(
-        made.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    return bind(session, made.inputs, made.outputs)
+    return bind(_session(made.model, options), made.inputs, made.outputs)
 
 
 def matrix_product(width: int) -> ModelProto:
@@ -145,12 +141,7 @@ def matrix_product(width: int) -> ModelProto:
 def open_reference(threads: int) -> Runnable:
     """Return a session of a product of a few milliseconds that is the same in all measurements."""
     made = model_as_brick(matrix_product(_REFERENCE_WIDTH))
-    session = onnxruntime.InferenceSession(
-        made.model.SerializeToString(),
-        session_options(threads),
-        providers=["CPUExecutionProvider"],
-    )
-    return bind(session, made.inputs, made.outputs)
+    return bind(_session(made.model, session_options(threads)), made.inputs, made.outputs)
 
 
 def open_chain(length: int, threads: int) -> Runnable:
@@ -167,12 +158,14 @@ def open_chain(length: int, threads: int) -> Runnable:
         opset_imports=[helper.make_opsetid("", 17)],
         ir_version=_IR_VERSION,
     )
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(),
-        session_options(threads),
-        providers=["CPUExecutionProvider"],
-    )
+    session = _session(model, session_options(threads))
     return bind(session, {names[0]: np.ones(1, np.float32)}, {names[-1]: scalar})
+
+
+def _session(model: ModelProto, options: Any) -> Any:
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
 
 
 def bind(session: Any, feeds: dict[str, Array], outputs: dict[str, LayerTensor]) -> Runnable:

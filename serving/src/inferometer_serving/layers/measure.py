@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf, prod
@@ -115,8 +115,11 @@ def measure(
     bricks, kernels = _brick_items(suite, options), _kernel_items(suite, options, found)
     wholes = [_model_item(graph, options) for graph in models]
     variant_items = [_variant_item(each, options, found) for each in variants]
-    single, chain = (_chain_item(length, options) for length in (1, _CHAIN))
-    reference = _reference_item(options)
+    single, chain = (
+        _overhead_item(f"{count} layers that compute nothing", partial(open_chain, count), options)
+        for count in (1, _CHAIN)
+    )
+    reference = _overhead_item("a matrix product for reference", open_reference, options)
     calls = [single, *bricks, *wholes, chain] if bricks else wholes
     calls = [reference, *calls] if calls else []
     items = [*variant_items, *calls, *kernels]
@@ -234,19 +237,13 @@ def _bytes(tensor: LayerTensor) -> int:
     return 0
 
 
-def _chain_item(length: int, options: MeasureOptions) -> Item:
+def _overhead_item(
+    name: str, open_with_threads: Callable[[int], Runnable], options: MeasureOptions
+) -> Item:
+    """Return something that is no part of a model and is timed with all bricks and models."""
     return Item(
-        name=f"{length} layers that compute nothing",
-        open=partial(open_chain, length, options.graph.threads),
-        rounds_wanted=max(options.rounds, _FEWEST_MODEL_ROUNDS),
-        needs_all_rounds=True,
-    )
-
-
-def _reference_item(options: MeasureOptions) -> Item:
-    return Item(
-        name="a matrix product for reference",
-        open=partial(open_reference, options.graph.threads),
+        name=name,
+        open=partial(open_with_threads, options.graph.threads),
         rounds_wanted=max(options.rounds, _FEWEST_MODEL_ROUNDS),
         needs_all_rounds=True,
     )

@@ -81,6 +81,7 @@ def run(  # noqa: PLR0913 - one argument for each option
         known_here,
         time_layers,
     )
+    from inferometer_results.store.layer_timings import joined
 
     if again and tolerance is not None:
         raise RefusedError("--again times every brick: leave --tolerance out.")
@@ -89,9 +90,9 @@ def run(  # noqa: PLR0913 - one argument for each option
     is_interpolated = tolerance is not None
     timed: list[LayerTimings] = []
     with opened(database) as store:
+        known = known_here(store, threads, with_graphs=is_interpolated)
         for part in [wanted] if tolerance is None else _by_model(wanted, granularity):
-            known = None if again else known_here(store, threads, with_graphs=is_interpolated)
-            missing = _missing(part.suite, known)
+            missing = _missing(part.suite, None if again else known)
             if tolerance is not None and known is not None:
                 missing = _needed(missing, part.graphs, known, granularity, tolerance / 100)
             if known is not None and not missing.bricks and not part.references:
@@ -100,8 +101,11 @@ def run(  # noqa: PLR0913 - one argument for each option
             timings = time_layers(request, ProgressPrinter())
             keep_here(store, timings, part.graphs)
             timed.append(timings)
-        everything = known_here(store, threads, with_graphs=is_interpolated) or timed[-1]
-    found = _BrickRun(wanted, _joined(timed, everything), everything, granularity, is_interpolated)
+            if known is None or timings.bricks or timings.failed:
+                timings = timings.model_copy(update={"graphs": part.graphs})
+                known = timings if known is None else joined(known, timings)
+    everything = known or timed[-1]
+    found = _BrickRun(wanted, _as_one(timed, everything), everything, granularity, is_interpolated)
     if json:
         from orjson import OPT_INDENT_2, dumps
 
@@ -226,7 +230,7 @@ def _needed(
     return missing.model_copy(update={"bricks": bricks})
 
 
-def _joined(timed: "Sequence[LayerTimings]", known: "LayerTimings") -> "LayerTimings":
+def _as_one(timed: "Sequence[LayerTimings]", known: "LayerTimings") -> "LayerTimings":
     """Return what was timed one after the other as if it had been timed together."""
     return known.model_copy(
         update={
