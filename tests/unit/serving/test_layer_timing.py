@@ -1,11 +1,15 @@
 """Rounds of timing: runs that another process disturbed are repeated."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import repeat
 
 import pytest
 
+from inferometer_api.layers.bricks import Brick, BrickSuite
+from inferometer_api.layers.graph import Layer, LayerTensor
 from inferometer_serving.layers import timing
 from inferometer_serving.layers.timing import Item, time_items
 
@@ -75,3 +79,49 @@ def test_a_round_has_as_many_warm_runs_as_fill_it(
     item = Item("brick", lambda: machine, rounds_wanted=3, runs_ns=5 * MS, most_runs=8)
     time_items([item], lambda *_: None)
     assert item.runs == 1 + 3 * (1 + expected_runs)
+
+
+_COUNT_THREADS = """
+import sys
+from pathlib import Path
+
+from inferometer_api.layers.bricks import BrickSuite
+from inferometer_serving.layers.measure import MeasureOptions, measure
+from inferometer_serving.layers.optimised import GraphSettings
+
+found = []
+suite = BrickSuite.read_json(sys.stdin.buffer.read())
+options = MeasureOptions(GraphSettings(threads=2), rounds=3)
+tasks = Path("/proc/self/task")
+timings = measure(suite, [], [], options, lambda *_: found.append(len(list(tasks.iterdir()))))
+print(max(found), len(timings.bricks))
+"""
+
+
+def _threads_while_timing(bricks: int) -> int:
+    """Return how many threads a process has while it times so many bricks with two threads."""
+    tensors = [
+        LayerTensor(kind="Activation", datatype="FLOAT", shape=[at + 1]) for at in range(bricks)
+    ]
+    layers = {
+        f"{at}": Layer(operator="Relu", version=17, inputs=[each], outputs=[each])
+        for at, each in enumerate(tensors)
+    }
+    suite = BrickSuite(
+        engine="ONNX Runtime",
+        engine_version="1",
+        granularity=1,
+        layers=layers,
+        bricks={key: Brick(layers=[key]) for key in layers},
+    )
+    command = [sys.executable, "-c", _COUNT_THREADS]
+    given = suite.model_dump_json(by_alias=True).encode()
+    ended = subprocess.run(command, input=given, capture_output=True, check=True)
+    threads, timed = map(int, ended.stdout.split())
+    assert timed == bricks
+    return threads
+
+
+def test_bricks_share_their_threads() -> None:
+    """Threads of one session that spin after its run would take the CPUs from the next one."""
+    assert _threads_while_timing(9) == _threads_while_timing(1)

@@ -16,7 +16,12 @@ from inferometer_models.graph_file import read_graph
 from inferometer_serving.layers.brick_model import brick_model, open_brick
 from inferometer_serving.layers.kernels import OnnxKernels
 from inferometer_serving.layers.measure import MeasureOptions, measure, single_layers
-from inferometer_serving.layers.optimised import GraphSettings, inferred_fractions, optimise
+from inferometer_serving.layers.optimised import (
+    GraphSettings,
+    inferred_fractions,
+    optimise,
+    session_options,
+)
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.whole_model import NamedVariant
 from inferometer_serving.model.session import EngineSettings
@@ -158,7 +163,7 @@ def test_a_layer_meets_denormal_numbers_alone_as_in_its_model(tmp_path: Path) ->
     inputs: dict[str, Any] = {}
     for key, brick in suite.bricks.items():
         inputs[masked.layers[key].operator] = brick_model(suite, brick).inputs["n0i0"]
-        open_brick(suite, brick, threads=1).run()
+        open_brick(suite, brick, session_options(1)).run()
     smallest = np.finfo(np.float32).tiny
     assert np.mean(inputs["Softmax"] < -90) == pytest.approx(0.5, abs=0.1)
     assert np.mean((inputs["MatMul"] > 0) & (inputs["MatMul"] < smallest)) == pytest.approx(
@@ -194,7 +199,7 @@ def test_a_resize_keeps_its_scales(tmp_path: Path) -> None:
     suite = compose_suite([layers], 1)
     assert len(suite.bricks) == 2
     for key, brick in suite.bricks.items():
-        runnable = open_brick(suite, brick, threads=1)
+        runnable = open_brick(suite, brick, session_options(1))
         runnable.run()
         (found,) = runnable.binding.copy_outputs_to_cpu()
         assert list(found.shape) == suite.layers[key].outputs[0].shape
@@ -205,7 +210,7 @@ def test_every_brick_runs_alone(net: Path, granularity: int) -> None:
     """A brick has all that ONNX Runtime needs to run it."""
     suite = compose_suite([_layers(net)], granularity)
     for brick in suite.bricks.values():
-        open_brick(suite, brick, threads=1).run()
+        open_brick(suite, brick, session_options(1)).run()
 
 
 def test_a_brick_computes_what_its_layer_computes(net: Path) -> None:
@@ -213,7 +218,7 @@ def test_a_brick_computes_what_its_layer_computes(net: Path) -> None:
     graph = _layers(net)
     suite = compose_suite([graph], 1)
     for key, brick in suite.bricks.items():
-        runnable = open_brick(suite, brick, threads=1)
+        runnable = open_brick(suite, brick, session_options(1))
         runnable.run()
         shapes = [list(each.shape()) for each in runnable.binding.get_outputs()]
         assert shapes == [each.shape for each in graph.layers[key].outputs]

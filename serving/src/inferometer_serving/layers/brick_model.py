@@ -15,7 +15,6 @@ from inferometer_api.layers.bricks import Brick, BrickSuite
 from inferometer_api.layers.graph import Layer, LayerTensor
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.layers.layer_tensors import number_of_datatype, random_array
-from inferometer_serving.layers.optimised import session_options
 
 _IR_VERSION = 10
 ANY_TENSOR = LayerTensor(kind="Activation")
@@ -117,13 +116,12 @@ def model_as_brick(model: ModelProto) -> BrickModel:
     return BrickModel(model, arrays, outputs, {})
 
 
-def open_brick(suite: BrickSuite, brick: Brick, threads: int) -> Runnable:
-    """Return a session of a brick, with its own optimisations off: its layers are optimised.
+def open_brick(suite: BrickSuite, brick: Brick, options: Any) -> Runnable:
+    """Return a session of a brick, with options of its own.
 
     Raises Exception if ONNX Runtime refuses it by itself.
     """
     made = brick_model(suite, brick)
-    options = session_options(threads)
     values = {name: _value(array) for name, array in made.large_weights.items()}
     options.add_external_initializers(list(values), list(values.values()))
     return bind(_session(made.model, options), made.inputs, made.outputs)
@@ -138,13 +136,13 @@ def matrix_product(width: int) -> ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def open_reference(threads: int) -> Runnable:
+def open_reference(options: Any) -> Runnable:
     """Return a session of a product of a few milliseconds that is the same in all measurements."""
     made = model_as_brick(matrix_product(_REFERENCE_WIDTH))
-    return bind(_session(made.model, session_options(threads)), made.inputs, made.outputs)
+    return bind(_session(made.model, options), made.inputs, made.outputs)
 
 
-def open_chain(length: int, threads: int) -> Runnable:
+def open_chain(length: int, options: Any) -> Runnable:
     """Return a session of layers that compute next to nothing: what it costs is the call."""
     names = [f"t{at}" for at in range(length + 1)]
     scalar = LayerTensor(kind="Activation", datatype="FLOAT", shape=[1])
@@ -158,7 +156,7 @@ def open_chain(length: int, threads: int) -> Runnable:
         opset_imports=[helper.make_opsetid("", 17)],
         ir_version=_IR_VERSION,
     )
-    session = _session(model, session_options(threads))
+    session = _session(model, options)
     return bind(session, {names[0]: np.ones(1, np.float32)}, {names[-1]: scalar})
 
 

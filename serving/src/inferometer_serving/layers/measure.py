@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from math import inf, prod
 from typing import Any
 
@@ -38,6 +38,7 @@ from inferometer_serving.layers.machine import machine_state
 from inferometer_serving.layers.optimised import (
     FOLDER_OF_WEIGHTS,
     LEVELS,
+    OFF,
     GraphSettings,
     session_options,
     with_fixed_shapes,
@@ -74,6 +75,11 @@ class MeasureOptions:
     """That the kernels are to compute in."""
     budget_seconds: float = inf
     attempt: Attempt = field(default_factory=Attempt)
+
+    @property
+    def shares_threads(self) -> bool:
+        """Whether all sessions use the same threads; engines whose kernels count have their own."""
+        return self.graph.threads > 1 and not self.engines
 
 
 @dataclass(slots=True)
@@ -180,7 +186,7 @@ def _brick_items(suite: BrickSuite, options: MeasureOptions) -> list[Item]:
     return [
         Item(
             name=key,
-            open=partial(open_brick, suite, brick, options.graph.threads),
+            open=partial(_open_brick, suite, brick, options),
             rounds_wanted=options.rounds,
             bytes=brick_bytes(suite, brick),
             runs_ns=_BRICK_RUNS_NS,
@@ -188,6 +194,30 @@ def _brick_items(suite: BrickSuite, options: MeasureOptions) -> list[Item]:
         )
         for key, brick in suite.bricks.items()
     ]
+
+
+def _open_brick(suite: BrickSuite, brick: Brick, options: MeasureOptions) -> Runnable:
+    return open_brick(suite, brick, _shared_options(options))
+
+
+def _shared_options(options: MeasureOptions, level: Any = OFF) -> Any:
+    """Return options of a session whose threads are those of all bricks and models.
+
+    As in one model, threads that have computed a layer wait, spinning, for the next one. Threads of
+    its own would take the CPUs from the next session. Layers are optimised already: `OFF`.
+    """
+    found = session_options(options.graph.threads, level)
+    if options.shares_threads:
+        _share_threads(options.graph.threads)
+        found.use_per_session_threads = False
+        found.intra_op_num_threads = found.inter_op_num_threads = 0
+    return found
+
+
+@cache
+def _share_threads(threads: int) -> None:
+    """Make the threads of all sessions that this process opens from now on."""
+    onnxruntime.set_global_thread_pool_sizes(threads, 1)
 
 
 def _kernel_items(suite: BrickSuite, options: MeasureOptions, found: _Found) -> list[Item]:
@@ -238,12 +268,12 @@ def _bytes(tensor: LayerTensor) -> int:
 
 
 def _overhead_item(
-    name: str, open_with_threads: Callable[[int], Runnable], options: MeasureOptions
+    name: str, open_with: Callable[[Any], Runnable], options: MeasureOptions
 ) -> Item:
     """Return something that is no part of a model and is timed with all bricks and models."""
     return Item(
         name=name,
-        open=partial(open_with_threads, options.graph.threads),
+        open=lambda: open_with(_shared_options(options)),
         rounds_wanted=max(options.rounds, _FEWEST_MODEL_ROUNDS),
         needs_all_rounds=True,
     )
@@ -252,19 +282,19 @@ def _overhead_item(
 def _model_item(graph: GraphFile, options: MeasureOptions) -> Item:
     return Item(
         name=graph.path.stem,
-        open=partial(_open_model, graph, options.graph),
+        open=partial(_open_model, graph, options),
         rounds_wanted=max(options.rounds, _FEWEST_MODEL_ROUNDS),
         bytes=2 * graph.size_bytes,
         needs_all_rounds=True,
     )
 
 
-def _open_model(graph: GraphFile, settings: GraphSettings) -> Runnable:
-    options = session_options(settings.threads, LEVELS["Blocked"])
-    options.add_session_config_entry(FOLDER_OF_WEIGHTS, str(graph.path.parent.resolve()))
-    model = with_fixed_shapes(graph, settings)
+def _open_model(graph: GraphFile, options: MeasureOptions) -> Runnable:
+    of_session = _shared_options(options, LEVELS["Blocked"])
+    of_session.add_session_config_entry(FOLDER_OF_WEIGHTS, str(graph.path.parent.resolve()))
+    model = with_fixed_shapes(graph, options.graph)
     opened = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        model.SerializeToString(), of_session, providers=["CPUExecutionProvider"]
     )
     generator = np.random.default_rng(0)
     feeds = {name: random_array(generator, each) for name, each in graph_inputs(model).items()}
