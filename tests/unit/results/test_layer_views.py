@@ -79,7 +79,7 @@ def test_a_bound_has_the_newest_measurement_and_faster_variants() -> None:
     assert row.report.bound.sequential_ns == 800
     assert row.report.fastest is not None
     assert round(row.report.fastest.value) == 904
-    assert [name for name, _ in row.faster] == ["openvino:FP32:1"]
+    assert [name for name, _ in row.faster] == ["openvino, FP32, 1 thread"]
 
 
 def test_a_busy_machine_is_named_next_to_the_bound() -> None:
@@ -204,7 +204,7 @@ def test_pages_show_layers_bounds_and_bricks(tmp_path: Path) -> None:
         machines = {each["machine"] for each in client.get("/api/v1/bricks", params=slow).json()}
         assert machines == {"<slow> CPU"}
         assert "2 kernels timed" in layers
-        assert "openvino, FP32, 1: 10 %" in bounds
+        assert "openvino, FP32, 1 thread: 10 %" in bounds
         assert '<td class="left">FP32</td>' in bounds
         assert "&lt;slow&gt; CPU" in bricks
         assert "<slow>" not in bricks

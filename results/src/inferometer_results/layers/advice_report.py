@@ -7,6 +7,7 @@ from typing import Any
 
 from inferometer_analysis.advice import Advice, MeasuredVariant
 from inferometer_analysis.samples import Interval
+from inferometer_results.quantity import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def _gain(found: Interval) -> dict[str, float | None]:
 def advice_sentences(report: AdviceReport) -> Iterator[str]:
     """Yield each piece of advice: how to apply it, what it promises and what it kept."""
     present = report.present
-    how = "on the GPU" if present.device == "GPU" else f"with {present.threads} thread(s)"
+    how = "on the GPU" if present.device == "GPU" else f"with {counted(present.threads, 'thread')}"
     yield (
         f"An inference takes {median(present.nanoseconds) / 1e6:.3f} ms on {present.engine} in "
         f"{present.precision or 'an unknown precision'}, {how}."

@@ -17,8 +17,10 @@ from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import LayerFailure, LayerTimings, MachineState
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.peaks import NodePeak, bandwidth_peak, product_peak
+from inferometer_results.quantity import counted
 
 _MOST_NAMED = 10
+_DEFAULT = "Default"
 _OPTION_WORDS = {"CudaGraph": "as one CUDA graph", "ChannelsLast": "channels last"}
 
 
@@ -210,7 +212,7 @@ def _measured_sentences(report: BoundReport) -> Iterator[str]:
         share = 100 * report.bound.sequential_ns / each.value
         words = f"; the bound is {share:.0f} % of it" if report.bound.covered else ""
         yield (
-            f"Measured on {_variant_words(name, report.machine.device)}: "
+            f"Measured on {variant_words(name, report.machine.device)}: "
             f"{_milliseconds(each.value)}{words}."
         )
         if name in report.busy:
@@ -222,7 +224,7 @@ def _measured_sentences(report: BoundReport) -> Iterator[str]:
         )
     for name, effective in report.others.items():
         yield (
-            f"Not compared: {_variant_words(name, report.machine.device)}. It computed in "
+            f"Not compared: {variant_words(name, report.machine.device)}. It computed in "
             f"{effective}, and the bound is of {report.precision}."
         )
     most = max(report.disturbed.values(), default=0)
@@ -239,13 +241,13 @@ def _measured_sentences(report: BoundReport) -> Iterator[str]:
         )
 
 
-def _variant_words(name: str, device: str) -> str:
+def variant_words(name: str, device: str) -> str:
     """Return "onnxruntime, FP32, 1 thread" for onnxruntime:FP32:1; a GPU has no threads."""
     engine, precision, threads, *others = name.split(":")
-    if device == "GPU":
-        return ", ".join((engine, precision, *(_OPTION_WORDS.get(each, each) for each in others)))
-    counted = f"{threads} thread{'' if threads == '1' else 's'}"
-    return ", ".join((engine, precision, counted, *others))
+    words = [engine] if precision == _DEFAULT else [engine, precision]
+    if device == "CPU":
+        words.append(counted(int(threads), "thread"))
+    return ", ".join((*words, *(_OPTION_WORDS.get(each, each) for each in others)))
 
 
 def _missing_sentences(bound: Bound) -> Iterator[str]:

@@ -8,7 +8,7 @@ from inferometer_analysis.bricks.predict import predict
 from inferometer_analysis.samples import Interval
 from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import LayerTimings, MachineState
-from inferometer_results.layers.bound_report import BoundReport, bound_report
+from inferometer_results.layers.bound_report import BoundReport, bound_report, variant_words
 from inferometer_results.store.layer_timings import joined
 
 _PRECISION = "FP32"
@@ -50,7 +50,7 @@ class BoundRow:
     report: BoundReport
     batch_size: int
     faster: tuple[tuple[str, Interval], ...]
-    """Name and gain of each variant whose 95 % interval is above zero, the best first."""
+    """Words and gain of each variant whose 95 % interval is above zero, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _faster(timings: LayerTimings) -> Iterator[tuple[str, Interval]]:
     ]
     for name, gain in sorted(gains, key=lambda each: -each[1].value):
         if gain.low is not None and gain.low > 0:
-            yield name, gain
+            yield variant_words(name, timings.machine.device), gain
 
 
 def predicted_latencies(machines: Iterable[LayerMachine]) -> list[PredictedLatency]:
