@@ -7,6 +7,7 @@ import pytest
 from pydantic import BaseModel
 from starlette.testclient import TestClient
 
+from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import KernelTiming, LayerTimings, VariantTiming
 from inferometer_api.results.result import StepLayers
 from inferometer_results.layers.bound_report import (
@@ -27,7 +28,7 @@ from inferometer_results.service.app import create_app
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.layer_timings import all_timings, keep_timings
 from inferometer_results.store.store import Store
-from support.layer_graphs import MACHINE, brick_timings, layer_graph, timing
+from support.layer_graphs import MACHINE, activation, brick_timings, layer_graph, timing
 from support.results import a_result
 
 SLOW = MACHINE.model_copy(update={"name": "<slow> CPU"})
@@ -70,7 +71,32 @@ def test_machines_are_ranked_for_a_model_that_ran_on_one_of_them() -> None:
     )
     rows = predicted_latencies(machines)
     assert [each.machine.name for each in rows] == ["fast", "slow", "new"]
-    assert [each.is_complete for each in rows] == [True, True, False]
+    assert [each.prediction.is_complete for each in rows] == [True, True, False]
+
+
+def _chain(model: str, *sizes: int) -> LayerGraph:
+    """Return a chain of the same operator on tensors of some sizes."""
+    graph = layer_graph(*((f"r{size}", [at], [at + 1]) for at, size in enumerate(sizes)))
+    layers = {
+        f"r{size}": graph.layers[f"r{size}"].model_copy(
+            update={"operator": "Relu", "inputs": [activation(size)], "outputs": [activation(size)]}
+        )
+        for size in sizes
+    }
+    return graph.model_copy(update={"model": model, "layers": layers})
+
+
+def test_a_machine_is_ranked_by_layers_of_other_sizes() -> None:
+    """A model that shares no layer with those that were timed there has an interpolated time."""
+    sizes = (1_000, 2_000, 4_000, 8_000, 16_000)
+    timed = _bricks("fast", **{f"r{size}": 100 + size for size in sizes})
+    graphs = [_chain("timed", *sizes), _chain("other", 3_000, 6_000)]
+    rows = predicted_latencies(layer_machines([timed.model_copy(update={"graphs": graphs})]))
+    other, known = (row.prediction for row in rows)
+    assert (other.model, other.layers_known, other.layers_interpolated) == ("other", 0, 2)
+    assert other.is_complete
+    assert other.sequential_nanoseconds == pytest.approx(100 + 9_000, rel=0.01)
+    assert other.uncertainty > known.uncertainty == 0
 
 
 def test_a_bound_has_the_newest_measurement_and_faster_variants() -> None:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from inferometer_analysis.advice import paired_gain
-from inferometer_analysis.bricks.predict import predict
+from inferometer_analysis.bricks.interpolate import Interpolation
+from inferometer_analysis.bricks.predict import Prediction, predict
 from inferometer_analysis.samples import Interval
 from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import LayerTimings, MachineState
@@ -57,17 +58,9 @@ class BoundRow:
 class PredictedLatency:
     """The latency of a model on a machine, by the layers that were timed there."""
 
-    model: str
     batch_size: int
     machine: MachineState
-    nanoseconds: float
-    layers: int
-    layers_known: int
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all layers are known; otherwise the latency is a least one."""
-        return self.layers_known == self.layers
+    prediction: Prediction
 
 
 def layer_machines(documents: Iterable[LayerTimings]) -> list[LayerMachine]:
@@ -130,22 +123,20 @@ def predicted_latencies(machines: Iterable[LayerMachine]) -> list[PredictedLaten
         for graph in machine.timings.graphs
         if graph.layout == "Blocked"
     }
-    rows = []
-    for (model, batch_size, version), graph in graphs.items():
-        for machine in every:
-            if machine.state.engines.get("onnxruntime") != version or not machine.timings.bricks:
-                continue
-            found = predict(graph, machine.timings)
-            rows.append(
-                PredictedLatency(
-                    model=model,
-                    batch_size=batch_size,
-                    machine=machine.state,
-                    nanoseconds=found.sequential_nanoseconds,
-                    layers=found.layers,
-                    layers_known=found.layers_known,
-                )
-            )
-    return sorted(
-        rows, key=lambda row: (row.model, row.batch_size, not row.is_complete, row.nanoseconds)
-    )
+    rows: list[PredictedLatency] = []
+    for machine in every:
+        timings = machine.timings
+        if not timings.bricks:
+            continue
+        interpolation = Interpolation(timings.graphs, timings)
+        rows.extend(
+            PredictedLatency(batch_size, machine.state, predict(graph, timings, 1, interpolation))
+            for (_, batch_size, version), graph in graphs.items()
+            if machine.state.engines.get("onnxruntime") == version
+        )
+    return sorted(rows, key=_rank)
+
+
+def _rank(row: PredictedLatency) -> tuple[str, int, bool, float]:
+    found = row.prediction
+    return found.model, row.batch_size, not found.is_complete, found.sequential_nanoseconds

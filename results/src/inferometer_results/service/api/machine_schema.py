@@ -54,10 +54,13 @@ class BrickRow(BaseModel):
     machine: str
     threads: int
     nanoseconds: float
+    uncertainty: float
+    """How far the interpolated layers put the latency off, as a share of it."""
     complete: bool
-    """False if some layers have no timing: the latency is a least one."""
+    """False if some layers have no time, and none interpolated: the latency is a least one."""
     layers: int
     layers_known: int
+    layers_interpolated: int
 
 
 class MeasuredNodeRow(BaseModel):

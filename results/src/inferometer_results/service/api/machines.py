@@ -156,15 +156,18 @@ def _bound_row(row: BoundRow) -> dict[str, Any]:
 
 
 def _brick_row(row: PredictedLatency) -> dict[str, Any]:
+    found = row.prediction
     return {
-        "model": row.model,
+        "model": found.model,
         "batch_size": row.batch_size,
         "machine": row.machine.name,
         "threads": row.machine.threads,
-        "nanoseconds": row.nanoseconds,
-        "complete": row.is_complete,
-        "layers": row.layers,
-        "layers_known": row.layers_known,
+        "nanoseconds": found.sequential_nanoseconds,
+        "uncertainty": found.uncertainty,
+        "complete": found.is_complete,
+        "layers": found.layers,
+        "layers_known": found.layers_known,
+        "layers_interpolated": found.layers_interpolated,
     }
 
 

@@ -43,8 +43,12 @@ def show_bricks(store: Store, model: str, machine: str) -> list[PredictedLatency
     shown = [
         each
         for each in predicted_latencies(show_layers(store))
-        if model in ("", each.model) and machine in ("", each.machine.name)
+        if model in ("", each.prediction.model) and machine in ("", each.machine.name)
     ]
     if machine and not model:
-        shown.sort(key=lambda each: (each.machine.threads, each.batch_size, each.nanoseconds))
+        shown.sort(key=_by_latency)
     return shown
+
+
+def _by_latency(row: PredictedLatency) -> tuple[int, int, float]:
+    return row.machine.threads, row.batch_size, row.prediction.sequential_nanoseconds
