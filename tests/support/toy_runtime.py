@@ -50,6 +50,7 @@ TOY = RuntimeDescriptor(
         containers=_containers,
         fetcher_image=lambda _: "serving",
         images={"toy": "registry.example.com/toy:1.0"},
+        engine=lambda _: None,
         http_port=9000,
         grpc_port=9001,
         metrics_port=9002,

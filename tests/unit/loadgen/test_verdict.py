@@ -338,6 +338,7 @@ VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("ServerNotGuaranteed", {}, {"not_guaranteed": ("Burstable",)}),
     ("ComputeFellBack", {}, {"compute_nodes_fell_back": 1}),
     ("UnexpectedPrediction", {}, {"expectation_broken": "1 of 2 predictions differ"}),
+    ("ConstraintUnchecked", {}, {"unchecked_constraint": "onnxruntime >=1.20"}),
     ("EngineSetting", {}, {"not_obtained": (NotObtained("precision", "FP32", "BF16"),)}),
     (
         "ServerThrottled",

@@ -17,6 +17,7 @@ from inferometer_api.manifest.output_steps import OutputStep
 from inferometer_api.rules import Rule, Unique
 from inferometer_api.spec.model import Datatype
 
+ANY_VERSION = "*"
 Version = Annotated[str, StringConstraints(pattern=patterns.SEMVER, max_length=64)]
 _Name = Annotated[str, Field(min_length=1, max_length=253)]
 _Text = Annotated[str, Field(max_length=65_536)]
@@ -45,7 +46,7 @@ class Framework(Document):
     name: Annotated[str, Field(min_length=1, max_length=63)]
     """onnxruntime or openvino; a manifest of another engine can be kept, but not run here."""
 
-    version: Annotated[str, Field(min_length=1, max_length=128)] = "*"
+    version: Annotated[str, Field(min_length=1, max_length=128)] = ANY_VERSION
     """Versions that will do: ">=1.20 <2", "^1.20", "~1.20.1", "1.20.x", "<1.18 || >=1.20"."""
 
 

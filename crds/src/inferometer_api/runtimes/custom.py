@@ -70,6 +70,7 @@ def custom_launch(server: AllowedServer) -> ServerLaunch:
         containers=containers,
         fetcher_image=lambda _: "serving",
         images={"custom": server.image},
+        engine=lambda _: None,
         http_port=server.http_port,
         grpc_port=server.grpc_port,
         metrics_port=server.metrics_port,

@@ -188,6 +188,8 @@ class ServerLaunch:
     images: Mapping[ImageName, str] = field(default_factory=dict)
     """References of images that are not Inferometer's own. The operator's settings can name others
     (images.servers)."""
+    engine: Callable[[Server], str | None]
+    """The name of the engine that computes, in lower case; None: only the server knows it."""
     http_port: int = HTTP_PORT
     grpc_port: int = GRPC_PORT
     metrics_port: int | None = None

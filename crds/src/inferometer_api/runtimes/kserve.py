@@ -37,6 +37,7 @@ KSERVE = RuntimeDescriptor(
         layout=lambda _: FetchedLayout(model_file="model.onnx", takes_any_path=True),
         containers=_containers,
         fetcher_image=own_image,
+        engine=lambda _: "onnxruntime",
         ready_path="/v2/health/ready",
         stop_seconds=5,
         local=None,

@@ -79,6 +79,7 @@ MLSERVER = RuntimeDescriptor(
         layout=_layout,
         containers=_containers,
         fetcher_image=lambda _: "serving",
+        engine=lambda _: "onnxruntime",
         images={"mlserver": "inferometer-mlserver"},
         metrics_port=8002,
         # The server itself is also ready while it has no model, as after one that failed.

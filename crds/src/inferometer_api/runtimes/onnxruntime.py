@@ -135,6 +135,7 @@ ONNX_RUNTIME = RuntimeDescriptor(
         containers=_containers,
         # The server's own image, so that a node pulls only one.
         fetcher_image=own_image,
+        engine=lambda _: "onnxruntime",
         ready_path="/v2/health/ready",
         stop_seconds=5,
         local=LocalSupport(

@@ -18,6 +18,7 @@ OPENVINO = RuntimeDescriptor(
         containers=lambda run, start: (
             ServerContainer(image="serving", command=own_command(run, start)),
         ),
+        engine=lambda _: "openvino",
         fetcher_image=lambda _: "serving",
         ready_path="/v2/health/ready",
         stop_seconds=5,

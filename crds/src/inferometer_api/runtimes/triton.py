@@ -107,6 +107,7 @@ TRITON = RuntimeDescriptor(
         layout=_layout,
         containers=_containers,
         fetcher_image=lambda _: "serving",
+        engine=lambda server: _ENGINES[_backend(server)],
         images={"triton": "nvcr.io/nvidia/tritonserver:24.10-py3"},
         metrics_port=8002,
         ready_path="/v2/health/ready",

@@ -24,7 +24,7 @@ from inferometer_api.timestamps import format_time
 from inferometer_loadgen.requests.encode import Encoder, uses_binary
 from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.requests.replies import UnreadableReplyError
-from inferometer_loadgen.run.environment import fell_back, not_obtained
+from inferometer_loadgen.run.environment import fell_back, not_obtained, unchecked_constraint
 from inferometer_loadgen.run.executor import RunContext, ScenarioRepeat, StepEnd
 from inferometer_loadgen.run.server_sampling import ServerSampling
 from inferometer_loadgen.schedule.steps import SECOND_NS, End, StepPlan
@@ -301,6 +301,7 @@ class AccuracyRepeat:
             not_obtained=not_obtained(spec.server, [description]),
             unready_server=description.unready_server,
             expectation_broken=evaluation.expectation_broken(),
+            unchecked_constraint=unchecked_constraint(self._run.plan, description),
         )
         measured = Measurement(self._plan, step, self._end)
         return ScenarioResult(

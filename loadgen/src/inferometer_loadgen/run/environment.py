@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
+from inferometer_api.manifest.model_manifest import ANY_VERSION
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.results.result import (
     Environment,
@@ -129,6 +130,14 @@ def _each(
         )
         for server, description in zip(plan.servers, found, strict=True)
     ]
+
+
+def unchecked_constraint(plan: LoadPlan, description: ServerDescription) -> str:
+    """Return the versions that the manifest needs, if the server does not report its own."""
+    found = manifest_info(plan, description)
+    if found is None or found.resolved_version or found.framework_constraint == ANY_VERSION:
+        return ""
+    return f"{found.framework} {found.framework_constraint}"
 
 
 def _counts(text: str) -> dict[str, int]:

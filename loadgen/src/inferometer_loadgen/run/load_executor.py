@@ -21,7 +21,7 @@ from inferometer_loadgen.fleet.fleet import Fleet, open_fleet
 from inferometer_loadgen.record.request_log import RequestLog, open_request_log
 from inferometer_loadgen.requests.encode import json_note
 from inferometer_loadgen.requests.pool import InputSources
-from inferometer_loadgen.run.environment import fell_back, not_obtained
+from inferometer_loadgen.run.environment import fell_back, not_obtained, unchecked_constraint
 from inferometer_loadgen.run.executor import CUTS_SHORT, RunContext, ScenarioRepeat, StepEnd
 from inferometer_loadgen.run.load_step import EndOnInterruption, LoadStepRunner
 from inferometer_loadgen.run.mixed_models import MixedModels
@@ -187,6 +187,7 @@ class LoadExecutor:
                 (each.unready_server for each in self._descriptions if each.unready_server), ""
             ),
             energy_requested=spec.telemetry.power == "Auto",
+            unchecked_constraint=unchecked_constraint(self._run.plan, self._descriptions[0]),
         )
 
     def _is_colocated(self) -> bool:

@@ -49,6 +49,8 @@ class ScenarioConditions:
     """How the server reports that it is not ready although its model is, as a clause."""
     expectation_broken: str = ""
     """How predictions differ from the manifest's expectedOutputs, as clauses."""
+    unchecked_constraint: str = ""
+    """The versions of an engine that the manifest needs, if the server does not report its own."""
     cut_short: End | None = None
     """What ended the scenario before its own limits did."""
     peak: Peak | None = None

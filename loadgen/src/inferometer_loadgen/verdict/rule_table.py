@@ -537,6 +537,16 @@ RULES: tuple[VerdictRule, ...] = (
         once=environment.unexpected_prediction,
     ),
     VerdictRule(
+        name="ConstraintUnchecked",
+        effect="caution",
+        limit="the server reports a version of its engine that satisfies the manifest's framework",
+        source="by definition: a constraint that cannot be checked may be broken",
+        why="The engine may be of a version that the manifest excludes, and answer otherwise.",
+        remedy="Compare the engine of the server's image with the manifest, or choose a runtime "
+        "that reports its version, such as OnnxRuntime.",
+        once=environment.constraint_unchecked,
+    ),
+    VerdictRule(
         name="ServerThrottled",
         effect="caution",
         limit="the CPU limit of the servers withholds at most 1 % of the CPU time that they could "
@@ -599,6 +609,7 @@ _NAMES_OF_ACCURACY = {
     "ServerNotReady",
     "ComputeFellBack",
     "UnexpectedPrediction",
+    "ConstraintUnchecked",
 }
 OF_ACCURACY = tuple(
     replace(

@@ -82,6 +82,17 @@ def unexpected_prediction(conditions: ScenarioConditions) -> Violations:
         yield Violation(f"{conditions.expectation_broken}.", "different", "the same")
 
 
+def constraint_unchecked(conditions: ScenarioConditions) -> Violations:
+    """Yield a violation if the server does not report what the manifest constrains."""
+    if conditions.unchecked_constraint:
+        yield Violation(
+            f"The manifest needs {conditions.unchecked_constraint}, and the server does not report "
+            "the version of its engine.",
+            "unknown",
+            conditions.unchecked_constraint,
+        )
+
+
 def compute_fell_back(conditions: ScenarioConditions) -> Violations:
     """Yield a violation if compute nodes of a graph for the GPU ran on the CPU."""
     count = conditions.compute_nodes_fell_back
