@@ -13,7 +13,8 @@ from inferometer_operator.manifests.server_job import server_job
 from support.admission import changed, refusal
 from support.api_client import Api
 from support.cluster.audit import requests
-from support.kserve_module import install_definitions, remove_definitions
+from support.definitions import create_definitions, remove_definitions
+from support.kserve_module import needed_definitions
 from support.manifests import PLAIN, read
 from support.stage import Stage
 
@@ -27,9 +28,9 @@ _OF_COMPONENT = {"labels", "annotations", "minReplicas", "maxReplicas", "deploym
 @pytest.fixture
 def kserve(api: Api) -> Iterator[None]:
     """Install KServe's definitions."""
-    install_definitions(api)
+    create_definitions(api, needed_definitions())
     yield
-    remove_definitions(api)
+    remove_definitions(api, needed_definitions())
 
 
 def _owner(kind: str, owner: dict[str, Any]) -> list[dict[str, Any]]:

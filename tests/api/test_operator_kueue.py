@@ -8,7 +8,8 @@ import pytest
 from inferometer_api.plan import rights
 from support.api_client import Api
 from support.cluster.audit import requests
-from support.kueue_module import NEEDED, install_definitions, remove_definitions
+from support.definitions import create_definitions, remove_definitions
+from support.kueue_module import needed_definitions
 from support.kueue_objects import QUEUED_RUN_LABELS, admitted, evicted, inadmissible
 from support.stage import Stage
 
@@ -20,14 +21,14 @@ _PRIORITY = {"kueue.x-k8s.io/priority-class": "urgent"}
 @pytest.fixture(scope="module")
 def kueue(api: Api) -> Iterator[None]:
     """Install Kueue's definitions, and what an admin creates for its queues."""
-    install_definitions(api, *NEEDED)
+    create_definitions(api, needed_definitions())
     for kind, name, body in (
         ("ResourceFlavor", "measured", {"spec": {"nodeLabels": {"pool": "measured"}}}),
         ("WorkloadPriorityClass", "urgent", {"value": 100}),
     ):
         api.create(kind, None, _object(kind, name, **body))
     yield
-    remove_definitions(api, *NEEDED)
+    remove_definitions(api, needed_definitions())
 
 
 def _object(kind: str, name: str, **body: Any) -> dict[str, Any]:
@@ -63,14 +64,14 @@ def test_a_run_is_held_only_by_a_kueue_that_is_there(stage: Stage) -> None:
     _apply(stage)
     stage.finished()
     assert "Kueue is not installed" in stage.condition("Accepted")["message"]
-    install_definitions(stage.api, *NEEDED)
+    create_definitions(stage.api, needed_definitions())
     try:
         # The operator looks for Kueue every ten seconds.
         stage.wait_for(lambda: _listed_workloads(stage), "the operator's list of Workloads")
         _apply(stage, "later")
         stage.wait("Accepted", "AdmissionPending", name="later")
     finally:
-        remove_definitions(stage.api, *NEEDED)
+        remove_definitions(stage.api, needed_definitions())
     # Nothing is held once Kueue is gone.
     stage.finished("later")
 

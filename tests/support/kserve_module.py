@@ -1,19 +1,14 @@
 """Finds what the pinned Go module of KServe holds: definitions, webhooks and settings."""
 
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from support.api_client import Api
 from support.cluster.binaries import module_folder
 from support.cluster.pins import MODULES
 from support.kueue_module import objects
-from support.waiting import wait_until
 
 MODULE = "github.com/kserve/kserve"
-NEEDED = ("inferenceservices",)
-"""What the operator creates."""
-_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 Object = dict[str, Any]
 
@@ -30,21 +25,6 @@ def definition(plural: str) -> Object:
     return found
 
 
-def install_definitions(api: Api) -> None:
-    """Install the definitions of what the operator creates."""
-    for plural in NEEDED:
-        api.ask("POST", _DEFINITIONS, definition(plural))
-    for plural in NEEDED:
-        wait_until(partial(_is_established, api, plural), f"the definition {plural}")
-
-
-def remove_definitions(api: Api) -> None:
-    """Remove the definitions, and all objects with them."""
-    for plural in NEEDED:
-        api.ask("DELETE", f"{_DEFINITIONS}/{plural}.serving.kserve.io")
-
-
-def _is_established(api: Api, plural: str) -> bool:
-    found = api.ask("GET", f"{_DEFINITIONS}/{plural}.serving.kserve.io")
-    conditions = (found.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+def needed_definitions() -> list[Object]:
+    """Return the definitions of what the operator creates."""
+    return [definition("inferenceservices")]

@@ -1,20 +1,17 @@
 """Finds what the pinned Go module of Kueue holds: definitions, rights and webhooks."""
 
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from support.api_client import AnswerError, Api
 from support.cluster.binaries import module_folder
 from support.cluster.pins import MODULES
-from support.waiting import wait_until
 
 MODULE = "sigs.k8s.io/kueue"
 NEEDED = ("workloads", "resourceflavors", "workloadpriorityclasses")
 """What the operator reads and writes."""
-_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 Object = dict[str, Any]
 
@@ -38,36 +35,15 @@ def definition(plural: str) -> Object:
     return found
 
 
-def install_definitions(api: Api, *plurals: str) -> None:
-    """Install definitions with the newest version alone: nothing converts between versions here."""
-    for plural in plurals:
-        made = definition(plural)
-        newest = max(made["spec"]["versions"], key=lambda each: str(each["name"]))
-        made["spec"]["versions"] = [{**newest, "storage": True}]
-        api.ask("POST", _DEFINITIONS, made)
-    for plural in plurals:
-        wait_until(partial(_is_established, api, plural), f"the definition {plural}")
+def needed_definitions() -> list[Object]:
+    """Return the definitions of what the operator uses, with the newest version alone.
+
+    Nothing converts between versions here.
+    """
+    return [_newest(definition(plural)) for plural in NEEDED]
 
 
-def remove_definitions(api: Api, *plurals: str) -> None:
-    """Remove definitions, and all objects with them; wait until they are gone."""
-    for plural in plurals:
-        api.ask("DELETE", f"{_DEFINITIONS}/{plural}.kueue.x-k8s.io")
-    for plural in plurals:
-        wait_until(partial(_is_gone, api, plural), f"the end of the definition {plural}")
-
-
-def _is_gone(api: Api, plural: str) -> bool:
-    try:
-        api.ask("GET", f"{_DEFINITIONS}/{plural}.kueue.x-k8s.io")
-    except AnswerError as error:
-        if error.code != 404:
-            raise
-        return True
-    return False
-
-
-def _is_established(api: Api, plural: str) -> bool:
-    found = api.ask("GET", f"{_DEFINITIONS}/{plural}.kueue.x-k8s.io")
-    conditions = (found.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+def _newest(made: Object) -> Object:
+    newest = max(made["spec"]["versions"], key=lambda each: str(each["name"]))
+    made["spec"]["versions"] = [{**newest, "storage": True}]
+    return made
