@@ -206,6 +206,9 @@ def test_a_profile_with_batches_limits_them(kind: str) -> None:
             (0, 70, 0),
         ),
         ({"singleStream": {}}, {"rules": "MLPerf", "maxDurationSeconds": 900}, (605, 905, 1)),
+        # few layers are timed long before their budget ends
+        ({"bound": {"budgetSeconds": 120}}, {}, (25, 185, 1)),
+        ({"bricks": {"models": [], "budgetSeconds": 120}}, {}, (25, 185, 1)),
     ],
 )
 def test_the_duration_of_a_scenario_is_planned(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from inferometer_api.scenarios.table import SCENARIOS, effective_validity, step_settings
 from inferometer_api.spec.resolve import restarts_server
 from inferometer_api.spec.run import RunSpec
-from inferometer_api.spec.scenario import Scenario
+from inferometer_api.spec.scenario import BoundLoad, BricksLoad, Scenario
 
 RESTART_SECONDS = 2
 """Planned length of a restart of the server between repeats: that of a small model on one machine.
@@ -36,19 +36,22 @@ def restart_count(spec: RunSpec) -> int:
 def planned_duration(scenario: Scenario, spec: RunSpec) -> PlannedDuration:
     """Return how long one repeat of a scenario takes.
 
-    At most: a warm-up until steady takes as long as a window may, and a search ends after the probe
-    in which its time is over. The idle power is measured before each step but a probe.
+    At most: a warm-up until steady takes as long as a window may, a search ends after the probe in
+    which its time is over, and the timing of layers takes its budget. The idle power is measured
+    before each step but a probe.
     """
-    kind = SCENARIOS[scenario.kind]
+    kind, load = SCENARIOS[scenario.kind], scenario.load_profile
     validity = effective_validity(scenario, spec.validity)
     most = float(validity.max_duration_seconds)
     if kind.search is not None:
-        most += _PROBE_WARM_UP * kind.search(scenario.load_profile).max_seconds
+        most += _PROBE_WARM_UP * kind.search(load).max_seconds
     elif validity.warm_up == "UntilSteady":
         most += max(most, validity.warm_up_seconds)
     else:
         most += validity.warm_up_seconds
+    if isinstance(load, BoundLoad | BricksLoad):
+        most += load.budget_seconds
     idle = 0.0
     if kind.search is None and spec.telemetry.power != "Disabled":
         idle = float(spec.telemetry.idle_seconds * len(step_settings(scenario)))
-    return PlannedDuration(kind.least_seconds(scenario.load_profile, validity), most, idle)
+    return PlannedDuration(kind.least_seconds(load, validity), most, idle)
