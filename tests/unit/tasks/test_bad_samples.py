@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from inferometer_api.manifest.input_steps import Decode
 from inferometer_api.manifest.model_manifest import ModelManifest
 from inferometer_api.spec.reading import parse_document
 from inferometer_tasks.assets import Assets
@@ -19,14 +20,15 @@ from inferometer_tasks.errors import SampleError, TaskRefusedError
 from inferometer_tasks.metrics.table import METRICS
 from inferometer_tasks.pipeline import TaskPipeline
 from inferometer_tasks.sample import Detections, Mask, Sample
+from inferometer_tasks.steps import image
 from support.digits import MANIFEST
 
 GOOD = {"text": "good", "label": 1}
 DEEP = "[" * 100_000 + "]" * 100_000
 
 
-def a_huge_png() -> bytes:
-    """Return the file of an image that claims 50,000 x 50,000 pixels."""
+def a_huge_png(side: int = 50_000) -> bytes:
+    """Return the file of an image that claims `side` x `side` pixels."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:
         checksum = struct.pack(">I", zlib.crc32(kind + content))
@@ -34,7 +36,7 @@ def a_huge_png() -> bytes:
 
     file = io.BytesIO(b"\x89PNG\r\n\x1a\n")
     file.seek(0, io.SEEK_END)
-    file.write(chunk(b"IHDR", struct.pack(">IIBBBBB", 50_000, 50_000, 8, 0, 0, 0, 0)))
+    file.write(chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)))
     file.write(chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b""))
     return file.getvalue()
 
@@ -68,6 +70,30 @@ def test_a_row_that_cannot_be_read_fails_alone(
     assert isinstance(last, Sample)
     assert isinstance(bad, UnreadableSample)
     assert words in bad.message
+
+
+@pytest.mark.parametrize(
+    ("side", "clause"),
+    [
+        # Pillow warns of this one,
+        (12_000, "has 12000 x 12000 pixels, and at most 100,000,000 are decoded."),
+        # and does not open this one.
+        (50_000, "cannot be decoded: it has more than 100,000,000 pixels."),
+    ],
+)
+def test_an_image_of_too_many_pixels_is_named_with_our_limit(
+    side: int, clause: str, tmp_path: Path
+) -> None:
+    """Whether it is a sample or a mask, and whatever limits Pillow has."""
+    with pytest.raises(SampleError) as failed:
+        image.decode(Decode(), a_huge_png(side))
+    assert str(failed.value) == f"The image {clause}"
+    (tmp_path / "huge.png").write_bytes(a_huge_png(side))
+    path = tmp_path / "samples.jsonl"
+    path.write_text(json.dumps({"text": "x", "label": "mask:huge.png"}))
+    (bad,) = open_dataset("file:x", path, tmp_path).read()
+    assert isinstance(bad, UnreadableSample)
+    assert bad.message == f"Its mask {clause}"
 
 
 def test_a_row_nested_too_deep_is_refused_with_its_line(tmp_path: Path) -> None:

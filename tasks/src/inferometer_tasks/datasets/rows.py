@@ -10,6 +10,7 @@ import numpy as np
 
 from inferometer_tasks.assets import path_within
 from inferometer_tasks.errors import SampleError, TaskRefusedError
+from inferometer_tasks.image_file import opened_image
 from inferometer_tasks.sample import Content, Sample
 
 Row = dict[str, Any]
@@ -159,14 +160,8 @@ def _mask(label: str, folder: Path) -> Any:
     """Return the classes of a label `mask:FILE`, an image with one class per pixel."""
     if not label.startswith("mask:"):
         return label
-    import io  # noqa: PLC0415 - few data sets have masks
-
-    from PIL import Image  # noqa: PLC0415 - as above
-
-    try:
-        with Image.open(io.BytesIO(read_file(folder, label.removeprefix("mask:")))) as opened:
-            if opened.mode == "F":
-                raise SampleError("Its mask is an image of floats: save the classes as numbers.")
-            return np.asarray(opened).astype(np.int64)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise SampleError(f"Its mask cannot be decoded: {error}.") from error
+    content = read_file(folder, label.removeprefix("mask:"))
+    with opened_image(content, "Its mask") as opened:
+        if opened.mode == "F":
+            raise SampleError("Its mask is an image of floats: save the classes as numbers.")
+        return np.asarray(opened).astype(np.int64)

@@ -1,6 +1,5 @@
 """Steps on images: arrays of rows, columns and channels."""
 
-import io
 from typing import Any
 
 import numpy as np
@@ -8,8 +7,10 @@ import numpy.typing as npt
 
 from inferometer_api.manifest.input_steps import MOST_PIXELS, Crop, Decode, Resize
 from inferometer_tasks.errors import SampleError
+from inferometer_tasks.image_file import check_size, opened_image
 
 Image = npt.NDArray[np.uint8]
+_SUBJECT = "The image"
 _SIMPLE_COLORS = {"RGB": "RGB", "BGR": "BGR", "Gray": "GRAY"}
 
 
@@ -22,31 +23,21 @@ def decode(step: Decode, content: bytes) -> Image:
     fast = step.library == "SimpleJpegFast"
     try:
         height, width, *_ = simplejpeg.decode_jpeg_header(content)
-        _check_size(height, width)
+        check_size(height, width, _SUBJECT)
         found: Image = simplejpeg.decode_jpeg(
             content, _SIMPLE_COLORS[step.color_mode], fastdct=fast, fastupsample=fast
         )
+    except SampleError:
+        raise
     except ValueError as error:
-        raise SampleError(f"The image is no JPEG that can be decoded: {error}.") from error
+        raise SampleError(f"{_SUBJECT} is no JPEG that can be decoded: {error}.") from error
     return found
 
 
 def _pillow(step: Decode, content: bytes) -> Image:
-    from PIL import Image as pillow  # noqa: N813, PLC0415 - a module; few models have images
-    from PIL import UnidentifiedImageError  # noqa: PLC0415 - as above
-
-    try:
-        with pillow.open(io.BytesIO(content)) as opened:
-            _check_size(opened.height, opened.width)
-            converted = _in_8_bits(opened).convert("L" if step.color_mode == "Gray" else "RGB")
-            pixels = np.asarray(converted)
-    except UnidentifiedImageError as error:
-        raise SampleError(
-            f"The image cannot be decoded: its {len(content):,} bytes have no format that Pillow "
-            "knows."
-        ) from error
-    except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
-        raise SampleError(f"The image cannot be decoded: {error}.") from error
+    with opened_image(content, _SUBJECT) as opened:
+        converted = _in_8_bits(opened).convert("L" if step.color_mode == "Gray" else "RGB")
+        pixels = np.asarray(converted)
     if step.color_mode == "Gray":
         return pixels[:, :, None]
     return np.ascontiguousarray(pixels[:, :, ::-1]) if step.color_mode == "BGR" else pixels
@@ -58,7 +49,7 @@ def _in_8_bits(opened: Any) -> Any:
     Of 16 bits the upper 8 remain, as Pillow reads colours of 16 bits; its `convert` would cut gray
     ones off at 255.
     """
-    from PIL import Image as pillow  # noqa: N813, PLC0415 - as above
+    from PIL import Image as pillow  # noqa: N813, PLC0415 - a module; few models have images
 
     if opened.mode.startswith("I;16"):
         return pillow.fromarray((np.asarray(opened) >> 8).astype(np.uint8))
@@ -69,13 +60,6 @@ def _in_8_bits(opened: Any) -> Any:
             "channel, or give the data set its values instead of a file."
         )
     return opened
-
-
-def _check_size(height: int, width: int) -> None:
-    if height * width > MOST_PIXELS:
-        raise SampleError(
-            f"The image has {height} x {width} pixels, and at most {MOST_PIXELS:,} are decoded."
-        )
 
 
 def resize(step: Resize, image: Image) -> Image:
