@@ -62,9 +62,9 @@ class Ladder:
 
     @property
     def outcome(self) -> Literal["closes", "does not close", "undecided"]:
-        """Whether the gap is small next to the overhead; undecided if it may be by its interval."""
+        """Whether the gap is small next to the overhead, by the whole 95 % interval of the gap."""
         limit = CLOSES_WITHIN * abs(self.direct)
-        if abs(self.gap) <= limit:
+        if abs(self.gap) + self.gap_margin <= limit:
             return "closes"
         return "undecided" if abs(self.gap) - self.gap_margin <= limit else "does not close"
 
