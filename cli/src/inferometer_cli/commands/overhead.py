@@ -54,7 +54,7 @@ def overhead(
     """
     from inferometer_analysis.overhead import ladder
     from inferometer_cli.local.measurement import measure
-    from inferometer_cli.local.rungs import behind, in_process, interleaved, own_server
+    from inferometer_cli.local.rungs import LadderModel, behind, in_process, interleaved, own_server
 
     given = [_named(each) for each in rung or []]
     uri = model_uri(model)
@@ -62,6 +62,7 @@ def overhead(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="inferometer-")))
         ending = stack.enter_context(deferred_signals())
         rungs = [in_process(uri, folder, seconds)]
+        served = LadderModel()
         http, _ = stack.enter_context(own_server(uri))
         for name, url in [("server", http), *given]:
             rungs.append(
@@ -71,10 +72,12 @@ def overhead(
                     "model",
                     seconds,
                     lambda run: measure(run, Path.cwd(), ending, watch=lambda *_: None),
+                    served,
                 )
             )
-        for each in rungs[2:]:
-            each.median()  # a rung that cannot be measured ends the command before the others
+        # A rung that cannot be measured, or has another model, ends the command before the others.
+        for each in rungs[1:] if given else ():
+            each.median()
         neighbours = [interleaved(*pair, rounds, print_message) for pair in pairwise(rungs)]
         ends = (
             neighbours[0]

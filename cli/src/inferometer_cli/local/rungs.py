@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,8 @@ from inferometer_cli.run_file import check_run, parse_run_text
 
 Measure = Callable[[BenchmarkRun], ResultDocument]
 _READY_SECONDS = 300.0
+_CHECKSUMS = ("model_sha256", "external_data_sha256")
+"""Settings of a server that differ from model to model; not all servers report them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,27 @@ class LadderRung:
 
     name: str
     median: Callable[[], float]
+
+
+class LadderModel:
+    """The model of a ladder: the checksums that the first rung with any has reported."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, str]] = {}
+
+    def check(self, rung: str, settings: Mapping[str, str]) -> None:
+        """Raise RefusedError if the settings of a rung's server are those of another model."""
+        for name in _CHECKSUMS:
+            found = settings.get(name)
+            if not found:
+                continue
+            first, known = self._known.setdefault(name, (rung, found))
+            if found != known:
+                raise RefusedError(
+                    f"The rung {rung} serves another model than the rung {first}: its {name} is "
+                    f"{found} instead of {known}. What a rung adds can be measured with one model "
+                    "alone. Serve the same file on all rungs, or leave this rung out."
+                )
 
 
 def in_process(uri: str, folder: Path, seconds: float) -> LadderRung:
@@ -65,8 +88,18 @@ def in_process(uri: str, folder: Path, seconds: float) -> LadderRung:
     return LadderRung("in process", median)
 
 
-def behind(name: str, url: str, model: str, seconds: int, measure: Measure) -> LadderRung:
-    """Return the rung of a server that already serves the model at an address."""
+def behind(
+    name: str,
+    url: str,
+    model: str,
+    seconds: int,
+    measure: Measure,
+    of_ladder: LadderModel | None = None,
+) -> LadderRung:
+    """Return the rung of a server that already serves the model at an address.
+
+    With `of_ladder`, each measurement checks that it is the model of the other rungs.
+    """
     options = QuickOptions(url=url, model=model, seconds=seconds)
     fields = yaml.safe_load(compose_run(None, options))
     fields["spec"]["validity"] |= {"warmUpSeconds": 1}
@@ -77,6 +110,8 @@ def behind(name: str, url: str, model: str, seconds: int, measure: Measure) -> L
         document = measure(run)
         if document.outcome.state != "Complete":
             raise FailedError(f"The rung {name} cannot be measured: {document.outcome.message}")
+        if of_ladder is not None and document.environment is not None:
+            of_ladder.check(name, document.environment.server.settings)
         latency = document.scenarios[0].steps[0].latency
         if latency is None:
             raise FailedError(f"The rung {name} at {url} answered no query.")
