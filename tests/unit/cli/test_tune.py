@@ -1,5 +1,6 @@
 """`inferometer tune` measures candidates, leaves out other computations, and confirms the best."""
 
+import shutil
 from pathlib import Path
 from typing import Literal
 
@@ -183,15 +184,57 @@ def test_a_disturbed_confirmation_is_repeated(
     assert best["seed"] == again[3].spec.load.seed
 
 
-def test_ctrl_c_ends_the_search(
+@pytest.mark.parametrize("stops_at", [0, 1])
+def test_ctrl_c_before_the_first_trial_writes_nothing(
+    stops_at: int,
+    inferometer: Command,
+    machine: TunedMachine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An interrupted search ends the command with the code of the signal."""
+    monkeypatch.chdir(tmp_path)
+    machine.stops_at = stops_at
+    ended = tune(inferometer, tmp_path)
+    assert ended.code == ExitCode.INTERRUPTED
+    assert not (tmp_path / "out").exists()
+
+
+def test_ctrl_c_keeps_the_finished_trials(
     inferometer: Command, machine: TunedMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An interrupted trial ends the command with the code of the signal, and writes nothing."""
+    """They are marked as unfinished, nothing is called the best, and a message names them."""
     monkeypatch.chdir(tmp_path)
     machine.stops_at = 5
     ended = tune(inferometer, tmp_path)
     assert ended.code == ExitCode.INTERRUPTED
-    assert not (tmp_path / "out").exists()
+    found = summary()
+    assert not found["ranToCompletion"]
+    assert (len(found["trials"]), found["confirmed"]) == (4, [])
+    assert f"{tmp_path / 'out'} has tune.json with 4 trials. " in ended.stderr
+    assert [each.name for each in Path("out").iterdir()] == ["tune.json"]
+
+
+def test_ctrl_c_keeps_the_finished_confirmations(
+    inferometer: Command, machine: TunedMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With their results, but without best.yaml: a better one may have been to come."""
+    monkeypatch.chdir(tmp_path)
+    assert tune(inferometer, tmp_path).code == 0
+    whole = summary()
+    assert whole["ranToCompletion"]
+    shutil.rmtree("out")
+    machine.stops_at = machine.runs.index(peaks_of(machine)[2])
+    machine.runs.clear()
+    ended = tune(inferometer, tmp_path)
+    assert ended.code == ExitCode.INTERRUPTED
+    found = summary()
+    assert not found["ranToCompletion"]
+    assert found["trials"] == whole["trials"]
+    assert len(found["confirmed"]) == 2
+    assert "and the results of 2 confirmations. " in ended.stderr
+    assert sorted(each.name for each in Path("out").iterdir()) == ["1", "2", "tune.json"]
+    assert Path("out/2/result.json").exists()
 
 
 def test_too_many_candidates_are_refused(

@@ -27,6 +27,7 @@ from inferometer_cli.terminal import flushed_output, output_console, print_messa
 
 if TYPE_CHECKING:
     from inferometer_analysis.tune.candidates import Candidate
+    from inferometer_cli.local.tuning import Tuning
 
 _MOST_CONNECTIONS = 512
 """A server needs a file for each, and most systems allow a process 1024."""
@@ -103,11 +104,12 @@ def tune(  # noqa: PLR0913 - one argument for each option
     """Find engine, precision, threads, instances and batching for the highest rate on this machine.
 
     Short interleaved trials of all candidates, longer ones of the better third, and so on; then the
-    best three are measured in full, on fresh seeds. Only these figures are reported.
+    best three are measured in full, on fresh seeds. Only these figures are reported. Ctrl-C keeps
+    the finished trials and confirmations, marked as unfinished.
     """
     from inferometer_analysis.tune.candidates import candidates
     from inferometer_cli.local.measurement import measure
-    from inferometer_cli.local.tuning import InterruptedTuningError, Tuning, write_summary
+    from inferometer_cli.local.tuning import InterruptedTuningError, Tuning
     from inferometer_cli.result_file import check_directory
 
     maker = _Maker(model, p99, list(set_ or []))
@@ -140,20 +142,43 @@ def tune(  # noqa: PLR0913 - one argument for each option
             full_seconds=seconds,
         )
         try:
-            confirmed = tuning.confirm(tuning.search(0))
+            tuning.confirm(tuning.search(0))
         except InterruptedTuningError as interruption:
             print_message(f"inferometer: {interruption}")
+            if tuning.trials:
+                _keep(tuning, directory, ran_to_completion=False)
+                print_message(_unfinished_sentence(tuning, directory))
             raise typer.Exit(exit_code_of(interruption.document)) from interruption
-        directory.mkdir(parents=True, exist_ok=True)
-        write_summary(tuning, confirmed, directory / "tune.json")
-        _report(confirmed, directory, maker, tuning.lowest_p99_ns)
+        _keep(tuning, directory, ran_to_completion=True)
+        _report(tuning.ranked(), directory, maker, tuning.lowest_p99_ns)
+
+
+def _keep(tuning: "Tuning", directory: Path, *, ran_to_completion: bool) -> None:
+    """Write the trials, and the result of each confirmed peak."""
+    from inferometer_cli.local.tuning import write_summary
+    from inferometer_cli.result_file import save_result
+
+    directory.mkdir(parents=True, exist_ok=True)
+    write_summary(tuning, directory / "tune.json", ran_to_completion=ran_to_completion)
+    for place, each in enumerate(tuning.ranked(), 1):
+        save_result(each.document, directory / f"{place}")
+
+
+def _unfinished_sentence(tuning: "Tuning", directory: Path) -> str:
+    from inferometer_results.quantity import counted
+
+    confirmed = len(tuning.confirmed)
+    results = f" and the results of {counted(confirmed, 'confirmation')}" if confirmed else ""
+    return (
+        f"The search is unfinished, so it wrote no best.yaml. {directory} has tune.json with "
+        f"{counted(len(tuning.trials), 'trial')}{results}. Repeating the command starts anew."
+    )
 
 
 def _report(
     confirmed: Sequence[Any], directory: Path, maker: "_Maker", lowest_p99_ns: int | None
 ) -> None:
-    """Keep and print the confirmed peaks; raise FailedError if there is none."""
-    from inferometer_cli.result_file import save_result
+    """Print the confirmed peaks and write the best; raise FailedError if there is none."""
     from inferometer_results.quantity import duration
 
     if not confirmed or not confirmed[0].rate:
@@ -169,7 +194,6 @@ def _report(
     with flushed_output():
         console = output_console()
         for place, each in enumerate(confirmed, 1):
-            save_result(each.document, directory / f"{place}")
             peak = each.scenario.peak
             bracket = (
                 "" if peak is None else f" ({peak.low_qps or 0:.1f} to {peak.high_qps or 0:.1f})"

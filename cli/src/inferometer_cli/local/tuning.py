@@ -92,6 +92,8 @@ class Tuning:
     excluded: dict[int, str] = field(default_factory=dict)
     lowest_p99_ns: int | None = None
     """Of all steps of trials without failures; None without any."""
+    confirmed: dict[int, Confirmed] = field(default_factory=dict)
+    """Full measurements so far, by candidate."""
     _reference: ResultDocument | None = None
 
     def search(self, reference: int) -> list[int]:
@@ -119,12 +121,13 @@ class Tuning:
             )
         return search.finalists()
 
-    def confirm(self, finalists: Sequence[int]) -> list[Confirmed]:
-        """Measure the finalists in full, each with a seed that no trial had; the best first.
+    def confirm(self, finalists: Sequence[int]) -> None:
+        """Measure the finalists in full, each with a seed that no trial had.
 
-        Those that other work disturbed are measured once more, after all others.
+        Those that other work disturbed are measured once more, after all others. Raises
+        InterruptedTuningError.
         """
-        found: dict[int, Confirmed] = {}
+        found = self.confirmed
         for place, index in enumerate(finalists):
             self.say(f"confirming {place + 1}/{len(finalists)}: {self.candidates[index].label}")
             if (first := self._confirmed(index, place)) is not None:
@@ -135,7 +138,10 @@ class Tuning:
             self.say(f"confirming once more, since other processes took CPUs: {label}")
             if (again := self._confirmed(index, place)) is not None:
                 found[index] = min(found[index], again, key=_preference)
-        return sorted(found.values(), key=lambda each: (not each.is_valid, -each.rate))
+
+    def ranked(self) -> list[Confirmed]:
+        """Return the full measurements so far, the best first."""
+        return sorted(self.confirmed.values(), key=lambda each: (not each.is_valid, -each.rate))
 
     def _confirmed(self, index: int, place: int) -> Confirmed | None:
         """Return the full measurement of a candidate; None if it failed."""
@@ -256,11 +262,12 @@ def rate_within(step: Step, bound_microseconds: int) -> float:
     return step.achieved_samples_per_second if is_within else 0.0
 
 
-def write_summary(tuning: Tuning, confirmed: Sequence[Confirmed], path: Path) -> None:
+def write_summary(tuning: Tuning, path: Path, *, ran_to_completion: bool) -> None:
     """Write every trial and the confirmed peaks as JSON."""
     import orjson
 
     document = {
+        "ranToCompletion": ran_to_completion,
         "boundMicroseconds": tuning.bound_microseconds,
         "candidates": [each.server() for each in tuning.candidates],
         "excluded": {str(index): why for index, why in tuning.excluded.items()},
@@ -272,7 +279,7 @@ def write_summary(tuning: Tuning, confirmed: Sequence[Confirmed], path: Path) ->
                 "qps": each.rate,
                 "seed": each.scenario.seed,
             }
-            for each in confirmed
+            for each in tuning.ranked()
         ],
     }
     path.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))
