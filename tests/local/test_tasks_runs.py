@@ -113,6 +113,20 @@ def test_an_evaluation_says_what_it_did_not_judge(tmp_path: Path, net: DigitsNet
     ]
 
 
+def test_the_progress_counts_the_samples(tmp_path: Path, net: DigitsNet) -> None:
+    """From the first one on, with the time left by their rate; nothing is prepared before."""
+    write_onnx(net, tmp_path / "model.onnx")
+    (tmp_path / "data.jsonl").write_text(rows(5000))
+    scenario = {"dataset": {"uri": "file:data.jsonl"}, "metrics": ["Top1"]}
+    ended = done(tmp_path, {"accuracy": scenario}, words=("--progress", "json")).ended
+    events = [json.loads(line) for line in ended.stderr.splitlines()]
+    sent = [each for each in events if each.get("stage") == "Measuring"]
+    assert {each["sampleCount"] for each in sent} == {5000}
+    assert sent[-1]["queries"] == round(5000 * sent[-1]["fraction"]) > 0
+    assert sent[-1]["secondsLeft"] >= 0
+    assert all(each["fraction"] == 0 for each in events if each.get("stage") == "Preparing")
+
+
 def test_a_run_stops_at_the_first_failure_if_asked(tmp_path: Path, net: DigitsNet) -> None:
     """`onSampleError: Stop`: what was measured until then is kept, and INVALID."""
     data = rows(2000, values="text", label=1)

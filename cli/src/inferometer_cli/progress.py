@@ -13,7 +13,7 @@ from rich.table import Column
 from inferometer_api.plan.reports import STAGE_PHRASES, ProgressReport
 from inferometer_cli.terminal import ProgressFormat, print_event
 from inferometer_cli.time_left import RemainingTime
-from inferometer_results.quantity import long_duration, significant, time_unit
+from inferometer_results.quantity import counted, long_duration, significant, time_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _time_left(event: ProgressReport, remaining: RemainingTime) -> str:
 
 
 def _where(event: ProgressReport) -> str:
-    stage = STAGE_PHRASES[event.stage]
+    stage = STAGE_PHRASES[event.stage] if event.sample_count is None else "sending samples"
     if event.detail and event.elapsed_seconds >= _DETAIL_AFTER_SECONDS:
         return f"{stage}: {event.detail}"
     if not event.scenario:
@@ -191,6 +191,8 @@ def _where(event: ProgressReport) -> str:
 
 def _figures(event: ProgressReport) -> str:
     figures = []
+    if event.sample_count is not None:
+        figures.append(f"{event.queries:,} of {counted(event.sample_count, 'sample')}")
     if event.qps is not None:
         figures.append(f"{significant(event.qps)} queries/s")
     if event.p99_nanoseconds is not None:

@@ -46,6 +46,7 @@ class RemainingTime:
         self._spec = spec
         self._planned = [planned_duration(each, spec) for each in spec.scenarios]
         self._is_search = [SCENARIOS[each.kind].steps == "search" for each in spec.scenarios]
+        self._is_evaluation = [each.accuracy is not None for each in spec.scenarios]
         self._restarts = restarts_server(spec)
         self._begun: dict[tuple[int, int], float] = {}
         """When each repeat of a scenario began, whatever their order."""
@@ -53,6 +54,7 @@ class RemainingTime:
     def at(self, report: ProgressReport, now_seconds: float) -> TimeLeft | None:
         """Return the time left at a report; None while the servers are not ready.
 
+        Also None before an evaluation of a data set has answers, whose rate says how long it takes.
         `now_seconds` is a time of any monotonic clock.
         """
         is_restart = report.stage == "WaitingForRestart"
@@ -69,6 +71,8 @@ class RemainingTime:
             for repeat in repeats
             if (each, repeat) not in self._begun
         ]
+        if any(self._is_evaluation[each] for each in waiting):
+            return None
         seconds = sum(self._whole(each) for each in waiting)
         if self._restarts:
             restarts = report.repeat_count - report.repeat + is_restart
@@ -77,6 +81,10 @@ class RemainingTime:
             return TimeLeft(seconds, any(self._is_search[each] for each in waiting))
         if self._is_search[index]:
             seconds += max(0.0, self._planned[index].most_seconds - (now_seconds - began))
+        elif self._is_evaluation[index]:
+            if not report.fraction:
+                return None
+            seconds += report.elapsed_seconds * (1 / report.fraction - 1)
         else:
             seconds += self._of_scenario(report)
         is_bound = any(self._is_search[each] for each in (*waiting, index))

@@ -75,6 +75,28 @@ def test_a_server_that_is_not_ready_is_waited_for_with_the_time_left() -> None:
     assert second.endswith("Connection refused, waits for up to 4 min 20 s")
 
 
+def test_samples_of_a_data_set_are_counted() -> None:
+    """How many of how many are sent, and how long the others take at this rate."""
+    accuracy = {"dataset": {"uri": "file:data.jsonl"}, "metrics": ["Top1"]}
+    run = BenchmarkRun.model_validate(a_run(scenarios=[{"name": "acc", "accuracy": accuracy}]))
+    preparing = ProgressReport(stage="Preparing", scenario="acc", scenario_count=1)
+    sending = preparing.model_copy(update={"stage": "Measuring", "sample_count": 1_000_000})
+    counts = "7,500 of 1,000,000 samples  2 failed"
+    later = {"elapsed_seconds": 10.0, "fraction": 0.0075, "queries": 7500, "failed": 2}
+    console = Console(file=io.StringIO(), width=80)
+    with show_progress(console, RemainingTime(run), "plain") as watch:
+        watch(preparing)
+        watch(sending)
+        watch(sending.model_copy(update=later))
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    assert file.getvalue().splitlines() == [
+        "acc (1/1): preparing requests",
+        "acc (1/1): sending samples",
+        f"acc (1/1): sending samples: 1%  {counts}  about 22 min 3 s left",
+    ]
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
 def test_the_moving_line_cuts_no_figure(width: int) -> None:
     """On a terminal, a figure that does not fit the line is left out; the time left comes first."""

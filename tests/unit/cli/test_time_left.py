@@ -114,6 +114,22 @@ def test_a_search_has_a_bound() -> None:
     assert str(remaining.at(_report("Preparing", 1), 140.0)) == "about 25 s left"
 
 
+def test_an_evaluation_goes_on_at_its_rate_so_far() -> None:
+    """Its data set, not its validity, sets its length: before its first answers it is unknown."""
+    dataset = {"uri": "file:data.jsonl"}
+    evaluation = {"accuracy": {"dataset": dataset, "metrics": ["Top1"]}}
+    remaining = RemainingTime(_run({"singleStream": {}}, evaluation))
+    assert remaining.at(_report("Measuring", elapsed=10, fraction=0.5), 0.0) is None
+    assert remaining.at(_report("Preparing", 1), 20.0) is None
+    left = remaining.at(_report("Measuring", 1, elapsed=30, fraction=0.01), 50.0)
+    assert left is not None
+    assert left.seconds == pytest.approx(2970)
+    assert not left.is_bound
+    later = RemainingTime(_run(evaluation, {"singleStream": {}}))
+    left = later.at(_report("Measuring", elapsed=100, fraction=0.5), 100.0)
+    assert left == TimeLeft(125, is_bound=False)
+
+
 def test_nothing_is_known_before_the_servers_are_ready() -> None:
     """While the servers start there is no scenario, and no time left."""
     waiting = ProgressReport(stage="WaitingForServer")

@@ -19,6 +19,15 @@ def _percent(member: dict[str, object], step: str) -> int:
     return percent_complete(report, run.spec)
 
 
+def test_an_evaluation_counts_its_samples() -> None:
+    """It has no warm-up, so its first sample is the beginning."""
+    accuracy = {"dataset": {"uri": "https://h/data.jsonl", "sha256": "0" * 64}, "metrics": ["Top1"]}
+    run = BenchmarkRun.model_validate(a_run(scenarios=[{"name": "acc", "accuracy": accuracy}]))
+    sending = ProgressReport(stage="Measuring", sample_count=200, scenario_count=1)
+    assert percent_complete(sending, run.spec) == 0
+    assert percent_complete(sending.model_copy(update={"fraction": 0.3}), run.spec) == 30
+
+
 @pytest.mark.parametrize("index", range(4))
 def test_a_step_counts_by_its_place_among_the_labels(index: int) -> None:
     """Each of four steps is a quarter; 100 % is left to the end of the run."""

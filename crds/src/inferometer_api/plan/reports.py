@@ -60,6 +60,9 @@ in the plan."""
     """Last answer of a server that is not ready."""
     queries: Count = 0
     failed: Count = 0
+    sample_count: Count | None = None
+    """How many samples an evaluation of a data set sends in all, each as a query; absent in other \
+scenarios."""
     qps: float | None = None
     """Queries answered in the last second."""
     p99_nanoseconds: Count | None = None

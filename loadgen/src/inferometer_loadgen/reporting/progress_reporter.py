@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 from typing_extensions import override
@@ -13,9 +14,23 @@ from inferometer_loadgen.schedule.steps import SECOND_NS
 
 EVERY_SECONDS = 0.5
 _USUAL_PERCENTILE = 99.0
-_WaitingStage = Literal[
-    "WaitingForWorkers", "WaitingForServer", "WaitingForRestart", "Preparing", "Idle"
+_UndrivenStage = Literal[
+    "WaitingForWorkers",
+    "WaitingForServer",
+    "WaitingForRestart",
+    "Preparing",
+    "Idle",
+    "Measuring",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class _SampleProgress:
+    """How many samples of a data set are processed or failed, and how many are sent in all."""
+
+    count: int
+    done: int = 0
+    failed: int = 0
 
 
 class ProgressReporter(StepObserver):
@@ -33,7 +48,7 @@ class ProgressReporter(StepObserver):
         self._repeat, self._repeat_count = 1, repeat_count
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
-        self._stage: _WaitingStage = "WaitingForServer"
+        self._stage: _UndrivenStage = "WaitingForServer"
         self._server_pods: list[str] = []
         self._idle_seconds = 0.0
         self._scenario, self._step, self._index = "", "", 0
@@ -41,6 +56,7 @@ class ProgressReporter(StepObserver):
         self._detail = ""
         self._began = self._loop.time()
         self._driver: LoadDriver | None = None
+        self._samples: _SampleProgress | None = None
         self._timer: asyncio.Handle = self._loop.call_soon(self._report)
 
     def gathering(self, fraction: float, detail: str) -> None:
@@ -63,7 +79,7 @@ class ProgressReporter(StepObserver):
         self._scenario, self._step, self._index = "", "", 0
         self._fraction = 0.0
         self._began = self._loop.time()
-        self._driver = None
+        self._driver = self._samples = None
 
     def aim_at(self, server_pods: list[str]) -> None:
         """Report these servers' pods from now on."""
@@ -78,11 +94,24 @@ class ProgressReporter(StepObserver):
         self._scenario, self._step, self._index = scenario, step, index
         self._fraction = 0.0
         self._began = self._loop.time()
-        self._driver = None
+        self._driver = self._samples = None
 
     def prepared(self, fraction: float) -> None:
         """Report the progress of the preparation."""
         self._fraction = fraction
+
+    def sending(self, sample_count: int) -> None:
+        """Report that so many samples of a data set are sent from now on, without a driver."""
+        self._stage = "Measuring"
+        self._samples = _SampleProgress(sample_count)
+        self._fraction = 0.0
+        self._began = self._loop.time()
+
+    def sent(self, done: int, failed: int) -> None:
+        """Report how many of these samples are done, and how many of the done ones failed."""
+        if self._samples is not None:
+            self._samples = _SampleProgress(self._samples.count, done, failed)
+            self._fraction = done / self._samples.count
 
     def idle(self, seconds: float) -> None:
         """Report that no load is sent for this long."""
@@ -110,12 +139,13 @@ class ProgressReporter(StepObserver):
     def now(self) -> ProgressReport:
         """Return the current progress."""
         return (
-            self._waiting_progress()
+            self._undriven_progress()
             if self._driver is None
             else self._driving_progress(self._driver)
         )
 
-    def _waiting_progress(self) -> ProgressReport:
+    def _undriven_progress(self) -> ProgressReport:
+        samples = self._samples
         elapsed = self._loop.time() - self._began
         fraction = elapsed / self._idle_seconds if self._stage == "Idle" else self._fraction
         return ProgressReport(
@@ -130,6 +160,9 @@ class ProgressReporter(StepObserver):
             fraction=_bounded(fraction),
             elapsed_seconds=elapsed,
             detail=self._detail,
+            queries=0 if samples is None else samples.done,
+            failed=0 if samples is None else samples.failed,
+            sample_count=None if samples is None else samples.count,
         )
 
     def _driving_progress(self, driver: LoadDriver) -> ProgressReport:

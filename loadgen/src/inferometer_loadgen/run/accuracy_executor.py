@@ -201,6 +201,7 @@ class AccuracyRepeat:
         began = time.monotonic_ns()
         self._started_at = format_time(datetime.now(UTC))
         self._run.on_first_query()
+        self._run.progress.sending(self._prepared.requested)
         count = self._run.plan.run.spec.load.connections
         tasks = [
             asyncio.create_task(self._work(target, samples))
@@ -243,9 +244,9 @@ class AccuracyRepeat:
                 index, sample = taken
                 before = self._evaluation.failed.total()
                 await self._send(connection, target, index, sample)
-                done = self._evaluation.processed + self._evaluation.failed.total()
-                self._run.progress.prepared(done / self._prepared.requested)
-                is_failed = self._evaluation.failed.total() > before
+                failed = self._evaluation.failed.total()
+                self._run.progress.sent(self._evaluation.processed + failed, failed)
+                is_failed = failed > before
                 if is_failed and self._prepared.spec.on_sample_error == "Stop":
                     samples.ended, self._end = True, End.SAMPLE_ERROR
         finally:

@@ -107,6 +107,8 @@ def _of_step(progress: ProgressReport, validity: Validity) -> float:
             return 0.0
         case "WarmUp":
             return progress.fraction * warm / (warm + long)
+        case "Measuring" if progress.sample_count is not None:
+            return progress.fraction
         case "Measuring":
             return (warm + progress.fraction * long) / (warm + long)
         case "Draining":
