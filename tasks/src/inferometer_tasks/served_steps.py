@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from typing_extensions import override
 
+from inferometer_api.manifest.input_steps import Tokenize
 from inferometer_api.manifest.model_manifest import ModelManifest
 from inferometer_api.manifest.output_steps import AnswerSpan
 from inferometer_api.results.result import Tensor
@@ -22,6 +23,8 @@ SAMPLE, CONTEXT = "sample", "context"
 def sample_tensors(manifest: ModelManifest) -> list[Tensor]:
     """Return the inputs of a server that runs the steps: one element of BYTES per sample.
 
+    Requests may omit the context.
+
     Raises TaskRefusedError if there is no step, or if samples of several kinds would be needed.
     """
     if not step_names(manifest):
@@ -34,12 +37,15 @@ def sample_tensors(manifest: ModelManifest) -> list[Tensor]:
         raise TaskRefusedError(
             f"The inputs of {manifest.name} are of the modalities {kinds}, but a sample is of one."
         )
-    names = [SAMPLE, CONTEXT] if _has_context(manifest) else [SAMPLE]
+    names = [SAMPLE, CONTEXT] if _takes_context(manifest) else [SAMPLE]
     return [Tensor(name=name, datatype="BYTES", shape=[-1]) for name in names]
 
 
-def _has_context(manifest: ModelManifest) -> bool:
-    return any(isinstance(each.setting, AnswerSpan) for each in predicting_output(manifest).steps)
+def _takes_context(manifest: ModelManifest) -> bool:
+    """Return whether a step reads the context of a sample."""
+    before = (step for each in manifest.inputs for step in each.steps)
+    steps = (*before, *predicting_output(manifest).steps)
+    return any(isinstance(each.setting, Tokenize | AnswerSpan) for each in steps)
 
 
 def received_sample(
@@ -80,21 +86,21 @@ class ServedSteps(TaskPipeline):
     def __init__(self, manifest: ModelManifest, assets: Assets, outputs: Sequence[Tensor]) -> None:
         """Take the outputs of the server, which are those of the form."""
         super().__init__(manifest, assets)
-        self._has_context = _has_context(manifest)
+        self._takes_context = _takes_context(manifest)
         # Only values keep the output's own name; the form of all others follows from the steps.
         named = Tensor(name=self.prediction_output, datatype="FP64", shape=[-1])
         self._form = prediction_form(manifest, [*outputs, named])
 
     @override
     def inputs(self, sample: Sample) -> Tensors:
-        if sample.context is not None and not self._has_context:
+        if sample.context is not None and not self._takes_context:
             raise SampleError(
                 "The sample has a context, which the steps in the server do not take: run them in "
                 "the load generator (pipeline: Client)."
             )
         found = {SAMPLE: _element(sample.content)}
-        if self._has_context:
-            found[CONTEXT] = _element(sample.context or "")
+        if sample.context is not None:
+            found[CONTEXT] = _element(sample.context)
         return found
 
     @override

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from inferometer_models.errors import ModelRefusedError
 from inferometer_serving.errors import RefusalReason, RequestRefusedError
@@ -203,6 +204,28 @@ def test_a_request_that_cannot_be_prepared_is_refused(
     with pytest.raises(RequestRefusedError, match=words):
         session.runner.run(["classes"], samples(*values))
     assert not model.batches
+
+
+def test_pairs_of_texts_and_single_texts_reach_the_same_tokenizer(tmp_path: Path) -> None:
+    """Requests may omit the context, and the model gets the tokens of one text then."""
+    tokenizer = Tokenizer(models.WordLevel({"who": 1, "ann": 2, "did": 3}, unk_token="who"))  # noqa: S106 - a word
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(tmp_path / "t.json"))
+    step = "{tokenize: {tokenizer: t.json, maxLength: 2}}, {cast: {datatype: FP32}}"
+    manifest = MANIFEST.replace("modality: Values", "modality: Text").replace(
+        "{normalize: {divideBy: 2}}, {reshape: {shape: [2]}}", step
+    )
+    session, model = served(tmp_path, manifest)
+    for inputs, tokens in (
+        ({"sample": ["who"], "context": ["ann"]}, [1.0, 2.0]),
+        ({"sample": ["ann did"]}, [2.0, 3.0]),
+    ):
+        session.signature.check_complete(list(inputs))
+        given = {name: np.array(texts, np.object_) for name, texts in inputs.items()}
+        session.runner.run(["classes"], given)
+        assert model.batches.pop() == [tokens]
+    with pytest.raises(RequestRefusedError, match="Input 'sample' is missing"):
+        session.signature.check_complete(["context"])
 
 
 @pytest.mark.parametrize(

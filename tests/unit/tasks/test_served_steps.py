@@ -197,21 +197,27 @@ def test_samples_survive_the_way_to_the_server(modality: str, content: Any) -> N
         assert found == content
 
 
-def test_a_question_travels_with_its_context() -> None:
-    """Steps with a span take a second input; others refuse a context instead of dropping it."""
+@pytest.mark.parametrize(
+    "after", [{"span": {"end": "end", "tokenizer": "t.json", "maxLength": 8}}, {"topK": {"k": 1}}]
+)
+def test_a_text_travels_with_its_context(after: dict[str, Any]) -> None:
+    """The steps span and tokenize take a second input, which samples without a context omit."""
+    pairs = manifest(
+        after, modality="Text", before=[{"tokenize": {"tokenizer": "t.json", "maxLength": 8}}]
+    )
+    client = ServedSteps(pairs, Assets(pairs, Path()), [OUTPUT])
+    assert [each.name for each in sample_tensors(pairs)] == [SAMPLE, CONTEXT]
+    for asked in (Sample("s", "Who?", context="It was Ann."), Sample("s", "Who?", context="")):
+        sent = client.inputs(asked)
+        received = received_sample(pairs, sent[SAMPLE].item(), sent[CONTEXT].item())
+        assert (received.content, received.context) == (asked.content, asked.context)
+    assert list(client.inputs(Sample("s", "Who?"))) == [SAMPLE]
+
+
+def test_a_context_that_no_step_takes_is_refused() -> None:
+    """It is not dropped."""
     asked = Sample("s", "Who?", context="It was Ann.")
-    span = manifest(
-        {"span": {"end": "end", "tokenizer": "t.json", "maxLength": 8}},
-        modality="Text",
-        before=[{"tokenize": {"tokenizer": "t.json", "maxLength": 8}}],
-    )
-    sent = ServedSteps(span, Assets(span, Path()), [OUTPUT]).inputs(asked)
-    assert [each.name for each in sample_tensors(span)] == [SAMPLE, CONTEXT]
-    received = received_sample(span, sent[SAMPLE].item(), sent[CONTEXT].item())
-    assert (received.content, received.context) == (asked.content, asked.context)
-    plain = manifest(
-        modality="Text", before=[{"tokenize": {"tokenizer": "t.json", "maxLength": 8}}]
-    )
+    plain = manifest({"softmax": {}}, modality="Text")
     with pytest.raises(SampleError, match="pipeline: Client"):
         ServedSteps(plain, Assets(plain, Path()), [OUTPUT]).inputs(asked)
 

@@ -16,6 +16,8 @@ class TensorSpec:
     name: str
     datatype: Datatype
     shape: Shape
+    is_optional: bool = False
+    """Whether requests may omit it."""
 
     @property
     def has_open_batch(self) -> bool:
@@ -72,16 +74,21 @@ class Signature:
         return spec
 
     def check_complete(self, names: list[str]) -> None:
-        """Raise RequestRefusedError unless `names` holds every input exactly once."""
+        """Raise RequestRefusedError unless `names` holds every input exactly once.
+
+        Optional ones may be absent.
+        """
         if len(names) == len(self.inputs) and len(set(names)) == len(names):
             return
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise invalid(f"Input '{twice[0]}' was sent more than once: send each input once.")
-        missing = [each.name for each in self.inputs if each.name not in names]
-        raise invalid(
-            f"Input '{missing[0]}' is missing: the model takes {_names(self.inputs)}; send each."
-        )
+        needed = tuple(each for each in self.inputs if not each.is_optional)
+        missing = [each.name for each in needed if each.name not in names]
+        if missing:
+            raise invalid(
+                f"Input '{missing[0]}' is missing: the model takes {_names(needed)}; send each."
+            )
 
 
 def _names(specs: tuple[TensorSpec, ...]) -> str:

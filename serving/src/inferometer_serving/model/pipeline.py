@@ -74,7 +74,10 @@ def _with_steps(model: LoadedModel, manifest_file: Path, *, allow_python: bool) 
     check_tensors(manifest, inputs, outputs)
     form = prediction_form(manifest, outputs)
     served = Signature(
-        tuple(TensorSpec(each.name, FILE_BYTES, (-1,)) for each in sample_tensors(manifest)),
+        tuple(
+            TensorSpec(each.name, FILE_BYTES, (-1,), is_optional=each.name == CONTEXT)
+            for each in sample_tensors(manifest)
+        ),
         tuple(
             TensorSpec(each.name, DATATYPES[each.datatype], tuple(each.shape))
             for each in form.tensors
