@@ -32,6 +32,15 @@ SetOption = Annotated[
     ),
 ]
 
+PythonStepsOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-python-steps",
+        help="Let Python in the model's manifest run in the load generator or, with pipeline "
+        "Server, in the server. It may do anything that you may: read it first.",
+    ),
+]
+
 
 def read_run_file(file: Path, settings: list[str]) -> BenchmarkRun:
     """Return the run in a file as `check_run` does."""

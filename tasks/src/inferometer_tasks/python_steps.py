@@ -9,6 +9,7 @@ from typing_extensions import override
 from inferometer_api.manifest.model_manifest import ModelManifest
 from inferometer_tasks.assets import Assets
 from inferometer_tasks.errors import SampleError, TaskRefusedError
+from inferometer_tasks.manifest_file import ManifestFile
 from inferometer_tasks.pipeline import StepTimes, TaskPipeline, Tensors
 from inferometer_tasks.sample import Array, Classes, Prediction, Sample, ScoredClass
 from inferometer_tasks.steps.tensor import DTYPES
@@ -52,6 +53,15 @@ class PythonSteps(TaskPipeline):
 
     def _context(self, sample: Sample) -> dict[str, Any]:
         return {"labels": self._lines, "context": sample.context}
+
+
+def check_allowed(file: ManifestFile, *, is_allowed: bool) -> None:
+    """Raise TaskRefusedError if a manifest has Python that may not run."""
+    if file.manifest.has_python and not is_allowed:
+        raise TaskRefusedError(
+            f"The manifest {file.path} has Python steps, which run only in local runs with "
+            "--allow-python-steps: read them first, they may do anything that you may."
+        )
 
 
 def prediction_of_python(found: Any) -> Prediction:

@@ -5,12 +5,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from support.command import Command
 from support.digits import MANIFEST
 from support.inferometer_process import run_file
 from support.onnx_models import identity, save
+from support.suites import a_suite
 
+_PYTHON = f"""\
+{MANIFEST[: MANIFEST.index("inputs:")]}
+inputs: [{{name: image}}]
+outputs: [{{name: scores}}]
+postprocess: |
+  raise SystemExit("it was run")
+"""
 _ACCURACY = {"dataset": {"uri": "file:set.csv"}, "metrics": ["Top1"]}
 
 
@@ -146,3 +155,33 @@ def test_what_an_evaluation_cannot_do_is_refused_before_a_server_starts(
         ended = inferometer(command, str(file))
         assert ended.code == 2
         assert sentence in ended.stderr
+
+
+@pytest.mark.parametrize("pipeline", ["Client", "Server"])
+@pytest.mark.parametrize("command", ["validate", "run"])
+def test_python_steps_are_refused_before_a_server_starts(
+    inferometer: Command, tmp_path: Path, command: str, pipeline: str
+) -> None:
+    """By validate and run alike: a server of this model would not start with this option."""
+    (tmp_path / "model.yaml").write_text(_PYTHON)
+    spec = {"model": {"uri": "file:model.onnx", "pipeline": pipeline}}
+    file = str(run_file(tmp_path, {"accuracy": _ACCURACY}, spec=spec))
+    (tmp_path / "model.onnx").write_bytes(b"no model")
+    ended = inferometer(command, file)
+    assert ended.code == 2
+    assert "has Python steps, which run only in local runs with --allow-python" in ended.stderr
+    allowed = inferometer(command, file, "--allow-python-steps")
+    assert allowed.code == 2
+    assert "--allow-python-steps" not in allowed.stderr
+    assert "model.onnx" in allowed.stderr
+
+
+def test_a_suite_takes_no_python_steps(inferometer: Command, tmp_path: Path) -> None:
+    """As run refuses the option with a suite."""
+    save(identity(), tmp_path / "plain.onnx")
+    suite = str(tmp_path / "suite.yaml")
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(a_suite()))
+    for command in ("run", "validate"):
+        ended = inferometer(command, suite, "--allow-python-steps")
+        assert ended.code == 2
+        assert "is a suite, which --allow-python-steps does not go with" in ended.stderr

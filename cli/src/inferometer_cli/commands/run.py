@@ -28,6 +28,7 @@ from inferometer_cli.quick_run import (
 )
 from inferometer_cli.result_store import SaveOption
 from inferometer_cli.run_file import (
+    PythonStepsOption,
     SetOption,
     check_run,
     parse_run_file,
@@ -172,14 +173,6 @@ _LogOption = Annotated[
         "answered (from the window's begin), status, connection.",
     ),
 ]
-_PythonOption = Annotated[
-    bool,
-    typer.Option(
-        "--allow-python-steps",
-        help="Let Python in the model's manifest run in the load generator or, with pipeline "
-        "Server, in the server. It may do anything that you may: read it first.",
-    ),
-]
 _JsonOption = Annotated[
     bool, typer.Option("--json", help="Print the result document instead of the table.")
 ]
@@ -202,7 +195,7 @@ def run(  # noqa: PLR0913 - one argument for each option
     fleet_web: _FleetWebOption = False,
     print_yaml: _PrintYamlOption = False,
     log_requests: _LogOption = None,
-    allow_python_steps: _PythonOption = False,
+    allow_python_steps: PythonStepsOption = False,
     progress: _ProgressOption = "auto",
     inconclusive: SuiteInconclusiveOption = "fail",
     json: _JsonOption = False,

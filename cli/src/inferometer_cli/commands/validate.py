@@ -18,7 +18,13 @@ from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.node_benchmark_file import read_node_benchmark
-from inferometer_cli.run_file import STANDARD_INPUT, SetOption, read_run_file, source_name
+from inferometer_cli.run_file import (
+    STANDARD_INPUT,
+    PythonStepsOption,
+    SetOption,
+    read_run_file,
+    source_name,
+)
 from inferometer_cli.suite_file import cell_runs, plan_file, read_suite
 from inferometer_cli.terminal import print_message, print_output
 from inferometer_results.quantity import counted, long_duration
@@ -34,7 +40,9 @@ def validate(
             show_default=False,
         ),
     ],
+    *,
     set_: SetOption = None,
+    allow_python_steps: PythonStepsOption = False,
 ) -> None:
     """Check that a file is a BenchmarkRun that can be run here, or report what is wrong.
 
@@ -46,6 +54,10 @@ def validate(
     """
     suite = None if file == STANDARD_INPUT else read_suite(file, set_ or [])
     if suite is not None:
+        if allow_python_steps:
+            raise RefusedError(
+                f"{file} is a suite, which --allow-python-steps does not go with. Omit it."
+            )
         _validate_suite(suite, file)
         return
     nodes = None if file == STANDARD_INPUT else read_node_benchmark(file)
@@ -56,7 +68,7 @@ def validate(
         )
         return
     run = read_run_file(file, set_ or [])
-    if note := _check_files(run, file.absolute().parent):
+    if note := _check_files(run, file.absolute().parent, allow_python_steps=allow_python_steps):
         print_message(f"note: {note}")
     names = ", ".join(f"{scenario.name} ({scenario.kind})" for scenario in run.spec.scenarios)
     print_output(f"{source_name(file)} is a valid BenchmarkRun: {run.name}, scenarios {names}")
@@ -103,10 +115,13 @@ def _whole_duration(run: BenchmarkRun) -> PlannedDuration:
     )
 
 
-def _check_files(run: BenchmarkRun, base: Path, *, starts: bool = True) -> str:
+def _check_files(
+    run: BenchmarkRun, base: Path, *, starts: bool = True, allow_python_steps: bool = False
+) -> str:
     """Check what a run names, and start its server if `starts`; return what was not checked."""
     from inferometer_cli.local.files import (
         check_manifest_dataset,
+        check_python_steps,
         credentials,
         inputs_file,
         manifest_file,
@@ -114,7 +129,9 @@ def _check_files(run: BenchmarkRun, base: Path, *, starts: bool = True) -> str:
     )
     from inferometer_cli.local.server import try_server
 
-    check_manifest_dataset(manifest_file(run, base))
+    manifest = manifest_file(run, base)
+    check_python_steps(run, manifest, is_allowed=allow_python_steps)
+    check_manifest_dataset(manifest)
     file = inputs_file(run, base)
     trace_files(run, base)
     credentials(run, base)
@@ -125,7 +142,7 @@ def _check_files(run: BenchmarkRun, base: Path, *, starts: bool = True) -> str:
         return "The server was not contacted."
     if uri.startswith("https:"):
         return "The model was not downloaded."
-    if outcome := asyncio.run(try_server(run, base, file)):
+    if outcome := asyncio.run(try_server(run, base, file, allow_python_steps=allow_python_steps)):
         error = RefusedError if outcome.state == "Refused" else FailedError
         raise error(outcome.message)
     return ""

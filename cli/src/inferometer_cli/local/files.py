@@ -109,6 +109,20 @@ def manifest_file(run: BenchmarkRun, base: Path) -> "ManifestFile | None":
     return file
 
 
+def check_python_steps(run: BenchmarkRun, file: "ManifestFile | None", *, is_allowed: bool) -> None:
+    """Raise RefusedError if a run would execute Python of its manifest that is not allowed."""
+    evaluates = any(each.accuracy or each.sampled_accuracy for each in run.spec.scenarios)
+    if file is None or not (evaluates or run.spec.model.runs_steps_in_server):
+        return
+    from inferometer_tasks.errors import TaskRefusedError
+    from inferometer_tasks.python_steps import check_allowed
+
+    try:
+        check_allowed(file, is_allowed=is_allowed)
+    except TaskRefusedError as error:
+        raise RefusedError(str(error)) from error
+
+
 def _check_accuracy(run: BenchmarkRun, manifest: "ModelManifest | None") -> None:
     """Raise RefusedError if a measure does not fit the steps, or a data set is not built in."""
     scenarios = [(each, each.accuracy or each.sampled_accuracy) for each in run.spec.scenarios]

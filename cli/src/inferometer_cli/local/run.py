@@ -42,7 +42,13 @@ from inferometer_cli.local.child_process import (
     start_child,
     with_last_output,
 )
-from inferometer_cli.local.files import credentials, inputs_file, manifest_file, trace_files
+from inferometer_cli.local.files import (
+    check_python_steps,
+    credentials,
+    inputs_file,
+    manifest_file,
+    trace_files,
+)
 from inferometer_cli.local.machine_check import MachineCheck
 from inferometer_cli.local.node_documents import load_generation_warnings
 from inferometer_cli.local.prometheus_targets import PrometheusTargets
@@ -157,6 +163,7 @@ async def _outcome(work: _Work, stopped: End) -> Outcome:
 async def _run(work: _Work, stopped: End) -> Outcome:
     run = work.run
     manifest = manifest_file(run, work.base)
+    check_python_steps(run, manifest, is_allowed=work.options.allow_python_steps)
     file = inputs_file(run, work.base)
     fleet = _fleet(work)
     traces = trace_files(run, work.base)

@@ -204,7 +204,9 @@ async def start_server(
     )
 
 
-async def try_server(run: BenchmarkRun, base: Path, file: Path | None) -> Outcome | None:
+async def try_server(
+    run: BenchmarkRun, base: Path, file: Path | None, *, allow_python_steps: bool = False
+) -> Outcome | None:
     """Start the server of a run, and stop it once it is ready.
 
     Return why it did not become ready, None if it did. Raises what `fetch_model` and `start_server`
@@ -212,7 +214,7 @@ async def try_server(run: BenchmarkRun, base: Path, file: Path | None) -> Outcom
     """
     async with AsyncExitStack() as stack:
         model = await fetch_model(run, base, file, stack, lambda _: None)
-        server = await start_server(run, model, stack)
+        server = await start_server(run, model, stack, allow_python_steps=allow_python_steps)
         process = server.process
         if process is None or server.ready_by is None:
             return None

@@ -17,7 +17,7 @@ from inferometer_tasks.manifest_file import ManifestFile, read_manifest_file
 from inferometer_tasks.model_check import check_labels, check_tensors
 from inferometer_tasks.packages import check_packages
 from inferometer_tasks.pipeline import TaskPipeline, step_names
-from inferometer_tasks.python_steps import PythonSteps
+from inferometer_tasks.python_steps import PythonSteps, check_allowed
 from inferometer_tasks.served_steps import ServedSteps
 
 
@@ -36,21 +36,17 @@ def load_task(plan: LoadPlan, description: ServerDescription, metrics: Sequence[
         check_packages(manifest, metrics)
         return ModelTask(manifest, TaskPipeline(manifest, Assets(manifest, Path())))
     file = read_manifest_file(Path(plan.manifest_file), plan.manifest_sha256)
-    path, manifest = file.path, file.manifest
+    manifest = file.manifest
     check_packages(manifest, metrics)
-    assets = Assets(manifest, path.parent)
+    assets = Assets(manifest, file.path.parent)
     assets.check()
     _resolved(file, description)
     if "steps" in description.settings:
         return _served_task(manifest, assets, description)
     check_tensors(manifest, description.inputs, description.outputs)
     pipeline = TaskPipeline(manifest, assets)
+    check_allowed(file, is_allowed=plan.allow_python_steps)
     if manifest.has_python:
-        if not plan.allow_python_steps:
-            raise TaskRefusedError(
-                f"The manifest {path} has Python steps, which run only in local runs with "
-                "--allow-python-steps: read them first, they may do anything that you may."
-            )
         pipeline = PythonSteps(manifest, assets)
     check_labels(manifest, pipeline, description.outputs)
     return ModelTask(manifest, pipeline)

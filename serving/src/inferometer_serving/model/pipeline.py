@@ -25,7 +25,7 @@ from inferometer_tasks.model_inputs import fit_inputs, is_batched
 from inferometer_tasks.packages import check_packages, import_packages
 from inferometer_tasks.pipeline import StepTimes, TaskPipeline, step_names
 from inferometer_tasks.prediction_forms import PredictionForm, prediction_form
-from inferometer_tasks.python_steps import PythonSteps
+from inferometer_tasks.python_steps import PythonSteps, check_allowed
 from inferometer_tasks.sample import Sample
 from inferometer_tasks.served_steps import CONTEXT, SAMPLE, received_sample, sample_tensors
 
@@ -62,11 +62,7 @@ def with_steps(model: LoadedModel, manifest_file: Path, *, allow_python: bool) -
 def _with_steps(model: LoadedModel, manifest_file: Path, *, allow_python: bool) -> LoadedModel:
     file = read_manifest_file(manifest_file)
     manifest = file.manifest
-    if manifest.has_python and not allow_python:
-        raise TaskRefusedError(
-            f"The manifest {manifest_file} has Python steps, which run only in local runs with "
-            "--allow-python-steps: read them first, they may do anything that you may."
-        )
+    check_allowed(file, is_allowed=allow_python)
     check_packages(manifest, ())
     import_packages(manifest)
     signature = model.session.signature
