@@ -84,6 +84,27 @@ def written(folder: Path, text: str = MANIFEST) -> Path:
         ("1.22.9", "1.20 - 1.22", True),
         ("1.23.0", "1.20 - 1.22 || 2.x", False),
         ("2.3.0", "1.20 - 1.22 || 2.x", True),
+        ("1.2.9", "~>1.2", True),
+        ("1.3.0", "~>1.2", False),
+        ("1.2.9", "~> 1.2.3", True),
+        ("1.2.3", "X.X", True),
+        ("1.2.3", "*.1", True),
+        ("1.2.3", ">x.1", False),
+        ("1.2.9", "1.x.3", True),
+        ("2.2.3", "1.x.3", False),
+        ("1.9.9", "^1.x.3", True),
+        ("1.2.3", "||", True),
+        ("1.2.3", "9 ||", True),
+        ("1.2.3", "|| 9", True),
+        ("1.2.3rc1", "9 ||", False),
+        ("1.9.0", "^1.2.3+b1", True),
+        ("1.2.2", "^1.2.3+b1", False),
+        ("1.2.3", "1.2.3+build", True),
+        ("1.2.3+build", "1.2.3", True),
+        ("1.2.3+build", "<=1.2.3", True),
+        ("1.2.3+build", ">1.2.3", False),
+        ("1.2.3+one", "1.2.3+other", True),
+        ("1.2.3+a-b", "1.0 - 1.2.3+c-d", True),
     ],
 )
 def test_versions_are_judged_as_npm_does(version: str, constraint: str, wanted: bool) -> None:  # noqa: FBT001 - one of the cases
@@ -92,7 +113,8 @@ def test_versions_are_judged_as_npm_does(version: str, constraint: str, wanted: 
 
 
 @pytest.mark.parametrize(
-    "constraint", ["newest", ">=", ">=1.0 <", "1.2 beta", "1.2 -", "- 1.2", ""]
+    "constraint",
+    ["newest", ">=", ">=1.0 <", "1.2 beta", "1.2 -", "- 1.2", "", " ", "~>=1", "1.2 || x y"],
 )
 def test_a_constraint_that_cannot_be_read_says_how_to_write_one(constraint: str) -> None:
     """It is not taken as any version."""

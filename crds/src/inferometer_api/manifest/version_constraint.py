@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-_TERM = re.compile(r"(>=|<=|==|!=|=|>|<|\^|~)?\s*v?([0-9][0-9A-Za-z.+*-]*|[*xX])")
+_TERM = re.compile(r"(>=|<=|==|!=|=|>|<|\^|~>?)?\s*v?([0-9][0-9A-Za-z.+*-]*|[*xX][0-9.*xX]*)")
 
 _HYPHENS = re.compile(r"^\s*v?([0-9]\S*)\s+-\s+v?([0-9]\S*)\s*$")
 """A range from one version to another, both included."""
@@ -19,10 +19,11 @@ class ConstraintError(ValueError):
 def satisfies(version: str, constraint: str) -> bool:
     """Return whether a version is within a constraint. Raises ConstraintError.
 
-    A pre-release is only within one that names a pre-release of the same version, as in npm.
+    As in npm, a pre-release is only within one that names a pre-release of the same version, and
+    build metadata do not count.
     """
     try:
-        found = Version(version)
+        found = Version(version.partition("+")[0])
     except InvalidVersion:
         return False
     return any(
@@ -63,13 +64,22 @@ def _gap(one: Version, other: Version) -> tuple[int, ...]:
 
 
 def _release(term: str) -> str:
-    """Return a version as `packaging` reads it, to which -0 is no pre-release."""
-    return re.sub(r"-(\d+)$", r".dev\1", re.sub(r"(\.[xX*])+$", "", term))
+    """Return a version as `packaging` reads it, to which -0 is no pre-release.
+
+    Nothing counts from a wildcard on, nor build metadata.
+    """
+    known = re.sub(r"(^|\.)[xX*](\.[0-9xX*]+)*$", "", term.partition("+")[0])
+    return re.sub(r"-(\d+)$", r".dev\1", known)
 
 
 def _parts(constraint: str) -> list[str]:
-    """Return the alternatives of a constraint, without ranges with hyphens."""
-    return [_HYPHENS.sub(r">=\1 <=\2", each) for each in constraint.split("||")]
+    """Return the alternatives of a constraint, without ranges with hyphens.
+
+    An empty one is any version.
+    """
+    parts = constraint.split("||")
+    named = [each if each.strip() or len(parts) == 1 else "*" for each in parts]
+    return [_HYPHENS.sub(r">=\1 <=\2", each) for each in named]
 
 
 def _alternatives(constraint: str) -> list[SpecifierSet]:
@@ -95,17 +105,17 @@ def _specifiers(part: str, whole: str) -> SpecifierSet:
 def _specifier(operator: str, term: str) -> str:
     """Return one term in the notation of `packaging`; a partial version stands for all its own."""
     release = _release(term)
-    if release in {"*", "x", "X"}:
+    if not release:
         return "<0.dev0" if operator in {"<", ">", "!="} else ""  # no version is below 0.dev0
     version = Version(release)
     parts = list(version.release)
-    if len(parts) < 3 and not version.is_prerelease and operator not in {"^", "~"}:
+    if len(parts) < 3 and not version.is_prerelease and operator not in {"^", "~", "~>"}:
         return _partial(operator, release, _next(parts, len(parts) - 1))
     match operator:
         case "^":
             leading = next((place for place, part in enumerate(parts) if part), len(parts) - 1)
             return f">={release},<{_next(parts, leading)}"
-        case "~":
+        case "~" | "~>":
             return f">={release},<{_next(parts, min(1, len(parts) - 1))}"
         case _:
             return f"{'==' if operator in {'', '='} else operator}{release}"
