@@ -67,6 +67,7 @@ MATRIX: dict[str, Json] = {
             "serving": {"digest": DIGEST, "tag": "3.0", "engines": {"onnxruntime": "1.30.0"}},
             "loadgen": {"tag": "4.0", "repository": "other/loadgen"},
             "servers": {"other": "mirror.example.com/other:5.0"},
+            "serverEngines": {"other": {"openvino": "2026.4.1"}},
         },
         "maxConcurrentRuns": 1000,
         "ceilings": CEILINGS,
@@ -194,11 +195,19 @@ def test_the_settings_are_the_operators(case: str) -> None:
 
 
 def test_the_settings_have_the_engines_of_the_charts_own_images() -> None:
-    """From a mirror too, but not of an image with another tag."""
+    """From a mirror too, but not of an image with another tag, or another image of a server."""
     own = yaml.safe_load((CHART / "files/engines.yaml").read_text())
-    for images, expected in (({"registry": "mirror.example.com"}, own), ({"tag": "2.0"}, {})):
+    retagged = {"serving": {}, "servingGpu": {}, "mlserver": own["mlserver"]}
+    mirrored = {"servers": {"mlserver": "mirror.example.com/mlserver:1"}}
+    triton = {"serverEngines": {"triton": {"onnxruntime": "1.19.2"}}}
+    for images, expected in (
+        ({"registry": "mirror.example.com"}, own),
+        ({"tag": "2.0"}, retagged),
+        (mirrored, {name: own[name] for name in ("serving", "servingGpu")}),
+        (triton, own | triton["serverEngines"]),
+    ):
         settings = yaml.safe_load(settings_text(rendered_anew({"images": images})))
-        assert settings["images"]["engines"] == {name: expected.get(name, {}) for name in own}
+        assert settings["images"]["engines"] == expected
 
 
 @pytest.mark.parametrize(("gpus", "ceilings"), [(0, {"gpus": 0}), ("", {}), (2, {"gpus": 2})])
@@ -223,7 +232,12 @@ def test_every_value_reaches_the_settings() -> None:
             "loadgen": f"{registry}/other/loadgen:4.0",
             "servers": {"other": "mirror.example.com/other:5.0"},
             # Those of an image with a tag of its own are not known.
-            "engines": {"serving": {"onnxruntime": "1.30.0"}, "servingGpu": {}},
+            "engines": {
+                "serving": {"onnxruntime": "1.30.0"},
+                "servingGpu": {},
+                "mlserver": {"onnxruntime": "1.22.1"},
+                "other": {"openvino": "2026.4.1"},
+            },
             "pullPolicy": "Always",
             "pullSecrets": ["first", "second"],
         },

@@ -27,6 +27,11 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"images": {"registry": "https://registry.example.com"}}, "/images/registry", "pattern"),
     ({"images": {"registry": "registry.example.com/team//"}}, "/images/registry", "pattern"),
     ({"images": {"servers": {"triton": "mirror/triton"}}}, "/images/servers/triton", "pattern"),
+    (
+        {"images": {"serverEngines": {"triton": {"onnxruntime": "new"}}}},
+        "/images/serverEngines/triton/onnxruntime",
+        "pattern",
+    ),
     ({"images": {"pullSecrets": ["Mine"]}}, "/images/pullSecrets/0", "pattern"),
     ({"maxConcurrentRuns": 0}, "/maxConcurrentRuns", "minimum"),
     ({"maxConcurrentRuns": "2"}, "/maxConcurrentRuns", "integer"),

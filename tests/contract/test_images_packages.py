@@ -163,11 +163,16 @@ def test_an_image_has_the_sources_that_its_component_reaches(component: str) -> 
 
 
 def test_the_chart_states_the_engines_of_its_images() -> None:
-    """The operator resolves manifests over them: they are the versions of the lock file."""
+    """The operator resolves manifests over them: they are those that the images install."""
     locked = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
     versions = {each["name"]: each.get("version") for each in locked}
+    pinned = re.search(
+        r"^onnxruntime==(\S+)", (ROOT / "images/mlserver.txt").read_text(), re.MULTILINE
+    )
+    assert pinned
     stated = yaml.safe_load((ROOT / "helm/inferometer/files/engines.yaml").read_text())
     assert stated == {
         "serving": {name: versions[name] for name in ("onnxruntime", "openvino")},
         "servingGpu": {"onnxruntime": versions["onnxruntime-gpu"]},
+        "mlserver": {"onnxruntime": pinned[1]},
     }

@@ -7,7 +7,6 @@ import csv
 import hashlib
 import io
 import json
-import re
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -239,7 +238,7 @@ def test_openvino_runs_the_same_steps(tmp_path: Path, net: DigitsNet) -> None:
         tmp_path,
         net,
         {"accuracy": {**DIGITS, "metrics": ["Top1"]}},
-        manifest=re.sub("framework: .*", "framework: {name: openvino}", MANIFEST),
+        manifest=(EXAMPLES / "17-accuracy/model.yaml").read_text(),
         spec={"model": SERVED, "server": {"runtime": "OpenVino", "precision": "FP32"}},
     )
     scenario, accuracy = only(ended)

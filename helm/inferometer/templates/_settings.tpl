@@ -26,6 +26,13 @@ images:
     {{- $isOurs := not (or $image.tag $image.digest $.Values.images.tag) }}
     {{ $name }}: {{ toJson ($image.engines | default (ternary (index $ours $name) dict $isOurs)) }}
     {{- end }}
+    {{- $others := .Values.images.serverEngines | default dict }}
+    {{- if not (hasKey (.Values.images.servers | default dict) "mlserver") }}
+    {{- $others = merge (dict) $others (pick $ours "mlserver") }}
+    {{- end }}
+    {{- range $name, $versions := $others }}
+    {{ $name }}: {{ toJson $versions }}
+    {{- end }}
   pullPolicy: {{ .Values.images.pullPolicy }}
   pullSecrets: {{ toJson .Values.images.pullSecrets }}
 gpu:

@@ -33,18 +33,13 @@ class Images(Document):
     servers: dict[str, str] = Field(default_factory=dict)
     """Images of further servers, by the names in the descriptors of their runtimes, instead of the
     references there."""
-    engines: dict[Literal["serving", "servingGpu"], dict[str, _EngineVersion]] = Field(
-        default_factory=dict
-    )
-    """Versions of the engines in an image, by package. Manifests are resolved over them; without
-    them, the engine of a server is compared with its manifest once it has started."""
+    engines: dict[str, dict[str, _EngineVersion]] = Field(default_factory=dict)
+    """Versions of the engines in an image, by the image's name and the engine. Manifests are
+    resolved over them; without them, the engine of a server is compared with its manifest once it
+    has started."""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     pull_secrets: list[str] = Field(default_factory=list)
     """Names of image pull secrets in the run's namespace."""
-
-    def engines_of(self, device: Literal["CPU", "GPU"]) -> Mapping[str, str]:
-        """Return the versions of the engines in the image for a device; none: not known."""
-        return self.engines.get("servingGpu" if device == "GPU" else "serving", {})
 
     def named(self, name: str, references: Mapping[str, str]) -> str:
         """Return the image that a runtime's descriptor names; `references` are the descriptor's.

@@ -60,7 +60,8 @@ def read_manifest_file(path: Path, sha256: str | None = None) -> ManifestFile:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     try:
         manifest = parse_document(text, ModelManifest, source=str(path))
-        check_constraint(manifest.framework.version)
+        for each in manifest.frameworks:
+            check_constraint(each.version)
         check_steps(manifest)
     except (InvalidRunError, ConstraintError) as error:
         raise TaskRefusedError(str(error)) from error

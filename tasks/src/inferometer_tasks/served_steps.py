@@ -43,9 +43,9 @@ def sample_tensors(manifest: ModelManifest) -> list[Tensor]:
 
 def _takes_context(manifest: ModelManifest) -> bool:
     """Return whether a step reads the context of a sample."""
-    before = (step for each in manifest.inputs for step in each.steps)
-    steps = (*before, *predicting_output(manifest).steps)
-    return any(isinstance(each.setting, Tokenize | AnswerSpan) for each in steps)
+    before = (step.setting for each in manifest.inputs for step in each.steps)
+    after = (step.setting for step in predicting_output(manifest).steps)
+    return any(isinstance(each, Tokenize | AnswerSpan) for each in (*before, *after))
 
 
 def received_sample(

@@ -185,3 +185,78 @@ def test_a_suite_takes_no_python_steps(inferometer: Command, tmp_path: Path) -> 
         ended = inferometer(command, suite, "--allow-python-steps")
         assert ended.code == 2
         assert "is a suite, which --allow-python-steps does not go with" in ended.stderr
+
+
+def test_check_names_each_engine_that_satisfies_a_manifest(
+    inferometer: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several engines one is enough; if none is, the refusal names them all."""
+    monkeypatch.setattr(
+        "inferometer_cli.local.files.installed_engines", lambda: {"onnxruntime": "1.31.0"}
+    )
+    path = tmp_path / "model.yaml"
+    one, other = '{name: onnxruntime, version: ">=1.20 <2"}', "{name: openvino}"
+    assert one in MANIFEST
+    path.write_text(MANIFEST.replace(one, f"[{other}, {one}]"))
+    ended = inferometer("manifest", "check", str(path))
+    assert ended.code == 0, ended.stderr
+    assert ended.stdout.count("is satisfied by") == 1
+    assert "onnxruntime >=1.20 <2 is satisfied by 1.31.0 here" in ended.stdout
+    path.write_text(MANIFEST.replace(one, f"[{other}, {{name: onnxruntime, version: ^2}}]"))
+    ended = inferometer("manifest", "check", str(path))
+    assert ended.code == 2
+    assert "needs openvino * or onnxruntime ^2, and nothing here" in ended.stderr
+
+
+def _program(folder: Path, name: str) -> Path:
+    """Write a program that does nothing, in a virtual environment; return the environment."""
+    program = folder / "environment" / "bin" / name
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return program.parents[1]
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "words"),
+    [
+        ("1.22.1", 1, "The server died before it was ready"),
+        ("2.0.1", 2, "nothing here satisfies that: the nearest is onnxruntime 2.0.1"),
+    ],
+)
+def test_the_engine_in_the_environment_of_a_server_is_compared_before_it_starts(
+    inferometer: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    version: str,
+    code: int,
+    words: str,
+) -> None:
+    """MLServer's ONNX Runtime is that of its environment; `validate` starts one that will do."""
+    environment = _program(tmp_path, "mlserver")
+    metadata = environment / f"lib/python3.11/site-packages/onnxruntime-{version}.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text(f"Name: onnxruntime\nVersion: {version}\n")
+    monkeypatch.setenv("PATH", str(environment / "bin"))
+    (tmp_path / "model.yaml").write_text(MANIFEST)
+    spec = {"model": {"uri": "file:model.onnx"}, "server": {"runtime": "MLServer"}}
+    ended = inferometer("validate", str(run_file(tmp_path, {"singleStream": {}}, spec=spec)))
+    assert ended.code == code
+    assert words in ended.stderr
+
+
+def test_an_engine_that_a_server_never_has_is_refused_before_it_starts(
+    inferometer: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which version Triton has is not known, but its back end is."""
+    monkeypatch.setenv("PATH", str(_program(tmp_path, "tritonserver") / "bin"))
+    (tmp_path / "model.yaml").write_text(MANIFEST)
+    server = {"runtime": "Triton", "tritonBackend": "OpenVino"}
+    spec = {"model": {"uri": "file:model.onnx"}, "server": server}
+    file = str(run_file(tmp_path, {"singleStream": {}}, spec=spec))
+    refused = inferometer("validate", file)
+    assert refused.code == 2
+    assert "needs onnxruntime >=1.20 <2, which no server here has" in refused.stderr
+    taken = inferometer("validate", file, "--set", "spec.server.tritonBackend=Python")
+    assert taken.code == 1
+    assert "The server died before it was ready" in taken.stderr

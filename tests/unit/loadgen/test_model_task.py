@@ -19,9 +19,9 @@ _SHA256 = hashlib.sha256(MANIFEST.encode()).hexdigest()
 _OTHER = "1" * 64
 
 
-def _planned(folder: Path, sha256: str | None = None) -> LoadPlan:
+def _planned(folder: Path, sha256: str | None = None, text: str = MANIFEST) -> LoadPlan:
     path = folder / "model.yaml"
-    path.write_text(MANIFEST)
+    path.write_text(text)
     plan = a_plan("http://127.0.0.1:1", {"singleStream": {}})
     return plan.model_copy(update={"manifest_file": str(path), "manifest_sha256": sha256})
 
@@ -95,3 +95,35 @@ def test_an_engine_is_compared_as_far_as_the_server_names_it(
         return
     with pytest.raises(TaskRefusedError, match=f"the server has {engine} ?{version}:"):
         manifest_info(_planned(tmp_path), server)
+
+
+_ONE = 'framework: {name: onnxruntime, version: ">=1.20 <2"}'
+_EITHER = 'framework: [{name: onnxruntime, version: ">=1.20 <2"}, {name: openvino, version: ^2025}]'
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "framework", "constraint"),
+    [
+        ("onnxruntime", "1.31.0", "onnxruntime", ">=1.20 <2"),
+        ("openvino", "2025.4.1-19998-abc", "openvino", "^2025"),
+        ("", "", "onnxruntime >=1.20 <2 or openvino ^2025", ""),
+    ],
+)
+def test_the_result_has_the_engine_of_several_that_the_server_has(
+    tmp_path: Path, engine: str, version: str, framework: str, constraint: str
+) -> None:
+    """All of them if the server reports none."""
+    assert _ONE in MANIFEST
+    plan = _planned(tmp_path, text=MANIFEST.replace(_ONE, _EITHER))
+    info = manifest_info(plan, _server(runtime=engine, runtime_version=version))
+    assert info is not None
+    assert (info.framework, info.framework_constraint) == (framework, constraint)
+    assert (info.resolved_engine, info.resolved_version) == (engine, version)
+
+
+def test_a_server_with_none_of_several_engines_is_refused(tmp_path: Path) -> None:
+    """With what each needs."""
+    plan = _planned(tmp_path, text=MANIFEST.replace(_ONE, _EITHER))
+    words = r"needs onnxruntime >=1\.20 <2 or openvino \^2025, but the server has openvino 2026\.1:"
+    with pytest.raises(TaskRefusedError, match=words):
+        manifest_info(plan, _server(runtime="openvino", runtime_version="2026.1"))

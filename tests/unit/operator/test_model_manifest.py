@@ -21,7 +21,10 @@ from support.runs import a_run
 _URI = "configmap://digits/model.yaml"
 _LABEL = {"inferometer.dev/allow-use": "true"}
 _REFERENCE = ObjectReference("ConfigMap", "digits", "spec.model.manifest.uri")
-_ENGINES = {"serving": {"onnxruntime": "1.31.1", "openvino": "2026.4.1"}}
+_ENGINES = {
+    "serving": {"onnxruntime": "1.31.1", "openvino": "2026.4.1"},
+    "mlserver": {"onnxruntime": "1.22.1"},
+}
 _TEXT = """\
 apiVersion: inferometer.dev/v1alpha1
 kind: ModelManifest
@@ -142,6 +145,12 @@ def _with_engines() -> Settings:
     [
         (">=1.40 <2", {}, "the nearest is onnxruntime 1.31.1"),
         (">=1.20 <2", {"runtime": "OpenVino"}, "onnxruntime 1.31.1 would do, so change"),
+        (">=1.23 <2", {"runtime": "MLServer"}, "the nearest is onnxruntime 1.22.1"),
+        (
+            ">=1.20 <2",
+            {"runtime": "Triton", "tritonBackend": "OpenVino"},
+            "which no server here has; the engines are: openvino.",
+        ),
     ],
 )
 def test_an_engine_that_the_images_lack_is_refused(version: str, server: Any, words: str) -> None:
@@ -155,6 +164,7 @@ def test_an_engine_in_an_image_of_unknown_content_is_compared_later() -> None:
     """The load generator compares it with what the server reports."""
     assert affinity(played(a_manifest(version=">=1.40 <2"))) == []
     assert affinity(played(a_manifest(), settings=_with_engines())) == []
+    assert affinity(played(a_manifest(), settings=_with_engines(), runtime="Triton")) == []
 
 
 def test_a_device_that_the_run_does_not_select_is_refused() -> None:

@@ -208,6 +208,65 @@ def test_an_engine_that_nobody_offers_names_those_there_are(tmp_path: Path) -> N
     check_engine(read_manifest(written(tmp_path)), "onnxruntime", INSTALLED)
 
 
+EITHER = """\
+framework:
+  - {name: onnxruntime, version: ">=1.20 <2"}
+  - {name: OpenVINO, version: ">=2025"}
+"""
+ONE = 'framework: {name: onnxruntime, version: ">=1.20 <2"}\n'
+NEEDS = "needs onnxruntime >=1.20 <2 or OpenVINO >=2025"
+
+
+@pytest.mark.parametrize(
+    ("engine", "installed", "words"),
+    [
+        ("onnxruntime", INSTALLED, ""),
+        ("openvino", INSTALLED, ""),
+        ("onnxruntime", {"onnxruntime": "1.31.0"}, ""),
+        ("openvino", INSTALLED | {"openvino": "2024.1"}, "onnxruntime 1.31.0 would do, so change"),
+        ("tensorrt", INSTALLED, "onnxruntime 1.31.0 or OpenVINO 2025.4.1 would do, so change"),
+        (
+            "openvino",
+            {"onnxruntime": "1.19.0", "openvino": "2024.1"},
+            "the nearest is onnxruntime 1.19.0 or OpenVINO 2024.1. Install another version",
+        ),
+        ("openvino", {"openvino": "2024.1"}, "the nearest is OpenVINO 2024.1. Install"),
+        ("tensorrt", {"tensorrt": "11.0"}, "which no server here has; the engines are: tensorrt"),
+    ],
+)
+def test_one_of_several_engines_is_enough(
+    engine: str, installed: dict[str, str], words: str, tmp_path: Path
+) -> None:
+    """The same model under each; a refusal names what each needs, and what came nearest."""
+    assert ONE in MANIFEST
+    manifest = read_manifest(written(tmp_path, MANIFEST.replace(ONE, EITHER)))
+    if not words:
+        check_engine(manifest, engine, installed)
+        return
+    with pytest.raises(TaskRefusedError) as refused:
+        check_engine(manifest, engine, installed)
+    assert NEEDS in str(refused.value)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("framework", "words"),
+    [
+        ("[]", "framework: must be a list of 1 to 8 items"),
+        ("[{name: a}, {name: a}]", "framework[1].name: stands at index 0 already"),
+        ("[{name: a}, {name: b, version: new}]", "'new' cannot be read: write one like"),
+        ("{name: a, version: 1.2}", 'found 1.2: write it in quotes, "1.2"'),
+        ("{name: a, versoin: '1'}", "unknown field; did you mean version?"),
+    ],
+)
+def test_broken_engines_are_refused(framework: str, words: str, tmp_path: Path) -> None:
+    """One mapping or a list of them, each with its own constraint."""
+    text = MANIFEST.replace(ONE, f"framework: {framework}\n")
+    with pytest.raises(TaskRefusedError) as refused:
+        read_manifest(written(tmp_path, text))
+    assert words in str(refused.value)
+
+
 def test_everything_that_the_machine_lacks_is_named(tmp_path: Path) -> None:
     """Architecture, CPUs, memory and device at once."""
     text = MANIFEST.replace(

@@ -224,7 +224,7 @@ def test_python_is_kept_and_steps_are_not_invented() -> None:
 def test_a_version_keeps_its_zeros() -> None:
     """1.10 is no 1.1, and the labels of the model are an asset."""
     manifest = converted(WITH_PYTHON)
-    assert manifest.framework.version == "1.10"
+    assert manifest.frameworks[0].version == "1.10"
     assert [each.path for each in manifest.assets] == ["net.onnx", "labels.txt"]
 
 

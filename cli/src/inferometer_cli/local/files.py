@@ -1,14 +1,16 @@
 """Local files of a run (manifest, inputs, traces, data, certificates), checked before it starts."""
 
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferometer_api.manifest.dataset_manifest import DATASET_MANIFEST
 from inferometer_api.plan.credentials import Credentials
 from inferometer_api.results.result import Tensor
+from inferometer_api.runtimes.descriptor import LocalSupport
 from inferometer_api.runtimes.table import RUNTIMES
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
@@ -100,9 +102,9 @@ def manifest_file(run: BenchmarkRun, base: Path) -> "ManifestFile | None":
         Assets(file.manifest, path.parent).check()
         check_machine(file.manifest, this_machine(run.spec.server.device))
         launch = RUNTIMES[run.spec.server.runtime].launch
-        engine = None if launch is None or launch.local is None else launch.local.python_package
-        if engine is not None:
-            check_engine(file.manifest, engine, installed_engines())
+        engine = None if launch is None else launch.engine(run.spec.server)
+        if engine is not None and launch is not None and launch.local is not None:
+            check_engine(file.manifest, engine, _engines_of(launch.local, engine))
     except TaskRefusedError as error:
         raise RefusedError(str(error)) from error
     _check_accuracy(run, file.manifest)
@@ -183,6 +185,16 @@ def _manifest_path(run: BenchmarkRun, base: Path) -> Path | None:
     except ModelRefusedError as error:
         raise RefusedError(str(error)) from error
     return manifest if is_manifest(manifest) else None
+
+
+def _engines_of(local: LocalSupport, engine: str) -> dict[str, str]:
+    """Return the versions of engines that a local server has, by name; "" if not known."""
+    if local.executable is None:
+        return installed_engines()
+    found = shutil.which(local.executable)
+    folders = Path(found).resolve().parent.parent.glob("lib/python*/site-packages") if found else ()
+    paths = list(map(str, folders))
+    return {engine: next((each.version for each in distributions(name=engine, path=paths)), "")}
 
 
 def installed_engines() -> dict[str, str]:

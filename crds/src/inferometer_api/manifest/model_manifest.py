@@ -1,8 +1,8 @@
 """Manifest of a model: what it is, what it needs, and the steps around it."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from inferometer_api import patterns
 from inferometer_api.document import (
@@ -41,13 +41,18 @@ TASKS = (
 
 
 class Framework(Document):
-    """The engine that the model needs."""
+    """An engine that the model takes."""
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
     """onnxruntime or openvino; a manifest of another engine can be kept, but not run here."""
 
     version: Annotated[str, Field(min_length=1, max_length=128)] = ANY_VERSION
     """Versions that will do: ">=1.20 <2", "^1.20", "~1.20.1", "1.20.x", "<1.18 || >=1.20"."""
+
+
+def _listed(value: Any) -> Any:
+    """Return a single engine as a list with it."""
+    return [value] if isinstance(value, dict) else value
 
 
 class ManifestInput(Document):
@@ -162,8 +167,13 @@ class ModelManifest(Document):
     task: Annotated[str, Field(min_length=1, max_length=63)] = "Other"
     """What it does: ImageClassification, ObjectDetection, TextRecognition, ..."""
 
-    framework: Framework
-    """The engine that it needs."""
+    frameworks: Annotated[
+        list[Framework],
+        Field(alias="framework", min_length=1, max_length=8),
+        Unique("name"),
+        BeforeValidator(_listed),
+    ]
+    """The engine that it needs, or a list of engines of which one is enough."""
 
     inputs: Annotated[list[ManifestInput], Field(min_length=1, max_length=64), Unique("name")]
     """Its inputs."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from inferometer_api.manifest.model_manifest import ModelManifest, SystemRequirements
+from inferometer_api.manifest.model_manifest import Framework, ModelManifest, SystemRequirements
 from inferometer_api.manifest.version_constraint import nearest, satisfies
 from inferometer_api.spec.resolve import whole_bytes
 
@@ -19,33 +19,65 @@ class Machine:
     device: str
 
 
+def matching_framework(manifest: ModelManifest, engine: str, version: str) -> Framework | None:
+    """Return what a manifest states of an engine if this version satisfies it; else None.
+
+    An empty version is not known, and satisfies every constraint. Raises ConstraintError.
+    """
+    found = satisfied_frameworks(manifest, {engine.lower(): version})
+    return found[0] if found else None
+
+
+def describe_frameworks(manifest: ModelManifest) -> str:
+    """Return the engines that a manifest takes, with their constraints."""
+    return " or ".join(f"{each.name} {each.version}" for each in manifest.frameworks)
+
+
 def engine_problem(manifest: ModelManifest, engine: str, installed: Mapping[str, str]) -> str:
     """Return why the chosen engine does not satisfy a manifest, with what comes nearest.
 
-    `installed` has versions by engine. Empty if it does.
+    `installed` has versions by engine; an empty one is not known, and satisfies every constraint.
+    Empty if it does.
     """
-    wanted, constraint = manifest.framework.name, manifest.framework.version
-    version = installed.get(engine, "")
-    if engine == wanted.lower() and satisfies(version, constraint):
+    fitting = satisfied_frameworks(manifest, installed)
+    if any(each.name.lower() == engine for each in fitting):
         return ""
-    other = installed.get(wanted.lower())
-    if other is not None and satisfies(other, constraint):
+    needs = f"The manifest of {manifest.name} needs {describe_frameworks(manifest)}"
+    if fitting:
+        known = " or ".join(f"{each.name} {installed[each.name.lower()]}" for each in fitting)
         return (
-            f"The manifest of {manifest.name} needs {wanted} {constraint}, and the run selects "
-            f"{engine} {version}: {wanted} {other} would do, so change server.runtime."
+            f"{needs}, and the run selects {_named(engine, installed)}: {known} would do, so "
+            "change server.runtime."
         )
-    if other is not None:
-        closest = nearest([other], constraint)
+    closest = [
+        f"{each.name} {nearest([installed[each.name.lower()]], each.version)}"
+        for each in manifest.frameworks
+        if each.name.lower() in installed
+    ]
+    if closest:
         return (
-            f"The manifest of {manifest.name} needs {wanted} {constraint}, and nothing here "
-            f"satisfies that: the nearest is {wanted} {closest}. Install another version, or use "
-            "another manifest."
+            f"{needs}, and nothing here satisfies that: the nearest is {' or '.join(closest)}. "
+            "Install another version, or use another manifest."
         )
-    known = ", ".join(f"{name} {each}" for name, each in sorted(installed.items())) or "none"
-    return (
-        f"The manifest of {manifest.name} needs {wanted} {constraint}, which no server here has; "
-        f"the engines are: {known}."
-    )
+    known = ", ".join(_named(each, installed) for each in sorted(installed)) or "none"
+    return f"{needs}, which no server here has; the engines are: {known}."
+
+
+def _named(engine: str, installed: Mapping[str, str]) -> str:
+    return f"{engine} {installed.get(engine, '')}".strip()
+
+
+def satisfied_frameworks(manifest: ModelManifest, installed: Mapping[str, str]) -> list[Framework]:
+    """Return the engines of a manifest that are installed in a version that it takes.
+
+    An empty version is not known, and satisfies every constraint. Raises ConstraintError.
+    """
+    return [each for each in manifest.frameworks if _is_satisfied(each, installed)]
+
+
+def _is_satisfied(framework: Framework, installed: Mapping[str, str]) -> bool:
+    version = installed.get(framework.name.lower())
+    return version is not None and (not version or satisfies(version, framework.version))
 
 
 def machine_problems(needs: SystemRequirements, machine: Machine) -> Iterator[str]:

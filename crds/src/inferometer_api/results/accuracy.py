@@ -16,9 +16,10 @@ class ManifestInfo(Document):
     sha256: str
     """Checksum of the manifest's file."""
     framework: str
-    """The engine that it needs."""
+    """The engine that it needs: of several, the one that the server has. If the server reports no \
+engine, all of them with their versions."""
     framework_constraint: str
-    """The versions that it takes."""
+    """The versions that it takes of that engine; empty if `framework` has several."""
     resolved_engine: str = ""
     """The engine that computes, as the server reports it; empty if it does not."""
     resolved_version: str = ""

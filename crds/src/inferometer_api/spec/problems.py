@@ -119,7 +119,7 @@ def as_sentence(text: str) -> str:
 def _with_found(text: str, data: Any, where: Where, root: "_Root") -> str:
     """Return a sentence that says what was found where its text does not, with a hint."""
     try:
-        value = functools.reduce(lambda here, step: here[step], where, data)
+        value = functools.reduce(_member, where, data)
     except (KeyError, IndexError, TypeError):
         return as_sentence(text)
     if text.startswith("set ") and isinstance(value, dict):
@@ -128,6 +128,11 @@ def _with_found(text: str, data: Any, where: Where, root: "_Root") -> str:
     if "; found " in text or (isinstance(value, dict | list) and not text.startswith("must be")):
         return as_sentence(text)
     return as_sentence(f"{text}; found {describe_value(value)}{_hint(value, root.node(where))}")
+
+
+def _member(value: Any, step: int | str) -> Any:
+    """Return a member of a value; a mapping in the place of a list is its first item."""
+    return value if step == 0 and isinstance(value, dict) else value[step]
 
 
 def _hint(value: Any, node: Schema) -> str:

@@ -137,7 +137,7 @@ def unchecked_constraint(plan: LoadPlan, description: ServerDescription) -> str:
     found = manifest_info(plan, description)
     if found is None or found.resolved_version or found.framework_constraint == ANY_VERSION:
         return ""
-    return f"{found.framework} {found.framework_constraint}"
+    return f"{found.framework} {found.framework_constraint}".strip()
 
 
 def _counts(text: str) -> dict[str, int]:

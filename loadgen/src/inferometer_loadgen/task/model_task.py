@@ -7,7 +7,8 @@ from pathlib import Path
 from inferometer_api.manifest.model_manifest import Framework, ManifestInput, ManifestOutput
 from inferometer_api.manifest.model_manifest import ModelManifest as Manifest
 from inferometer_api.manifest.output_steps import OutputStep, TopK
-from inferometer_api.manifest.version_constraint import ConstraintError, satisfies
+from inferometer_api.manifest.resolution import describe_frameworks, matching_framework
+from inferometer_api.manifest.version_constraint import ConstraintError
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.results.accuracy import ManifestInfo
 from inferometer_loadgen.server.control_plane import ServerDescription
@@ -85,7 +86,7 @@ def plain_manifest(description: ServerDescription, metrics: Sequence[str]) -> Ma
         name="model",
         version="0.0.0",
         license="not stated",
-        framework=Framework(name="any"),
+        frameworks=[Framework(name="any")],
         inputs=[ManifestInput(name=description.inputs[0].name)],
         outputs=[ManifestOutput(name=description.outputs[0].name, steps=steps)],
     )
@@ -104,33 +105,29 @@ def _resolved(file: ManifestFile, description: ServerDescription) -> ManifestInf
         )
     engine = description.settings.get("runtime", "")
     version = description.settings.get("runtime_version", "")
-    framework = manifest.framework
-    info = ManifestInfo(
+    try:
+        # Triton has no version of an engine: its own stands for those of all back ends.
+        framework = matching_framework(manifest, engine, _release(version))
+    except ConstraintError as error:
+        raise TaskRefusedError(str(error)) from error
+    if engine and framework is None:
+        raise TaskRefusedError(
+            f"The manifest {file.path} needs {describe_frameworks(manifest)}, but the server has "
+            f"{f'{engine} {version}'.strip()}: choose another server.runtime or image, or another "
+            "manifest."
+        )
+    if framework is None and len(manifest.frameworks) == 1:
+        framework = manifest.frameworks[0]
+    return ManifestInfo(
         name=manifest.name,
         version=manifest.version,
         license=manifest.license,
         sha256=file.sha256,
-        framework=framework.name,
-        framework_constraint=framework.version,
+        framework=framework.name if framework else describe_frameworks(manifest),
+        framework_constraint=framework.version if framework else "",
         resolved_engine=engine,
         resolved_version=version,
     )
-    if not engine:
-        return info
-    try:
-        # Triton has no version of an engine: its own stands for those of all back ends.
-        fits = engine.lower() == framework.name.lower() and (
-            not version or satisfies(_release(version), framework.version)
-        )
-    except ConstraintError as error:
-        raise TaskRefusedError(str(error)) from error
-    if not fits:
-        raise TaskRefusedError(
-            f"The manifest {file.path} needs {framework.name} {framework.version}, but the server "
-            f"has {f'{engine} {version}'.strip()}: choose another server.runtime or image, or "
-            "another manifest."
-        )
-    return info
 
 
 def _release(version: str) -> str:

@@ -67,7 +67,8 @@ def read_manifest(config_map: Json, spec: RunSpec, at: Address) -> KnownManifest
     try:
         text = content.decode("utf-8")
         manifest = parse_document(text, ModelManifest, source=name)
-        check_constraint(manifest.framework.version)
+        for each in manifest.frameworks:
+            check_constraint(each.version)
     except UnicodeDecodeError:
         return KnownManifest(problem=f"The manifest {name} is not UTF-8 text.")
     except (InvalidRunError, ConstraintError) as error:
@@ -154,18 +155,19 @@ def node_requirements(context: ReconcileContext) -> list[dict[str, Any]]:
 
 
 def _engine_problem(context: ReconcileContext, manifest: "ModelManifest") -> str:
-    """Return why the engine of the run's image does not do; empty if its version is not known."""
+    """Return why the engine of the run's image does not do; empty if the engine is not known."""
+    server, settings = context.run.spec.server, context.settings
     try:
-        local = context.settings.launch_of(context.run.spec).local
+        launch = settings.launch_of(context.run.spec)
     except ServerNotAllowedError:
         return ""  # reported as such
-    engine = None if local is None else local.python_package
-    installed = context.settings.images.engines_of(context.run.spec.server.device)
-    if engine is None or not installed:
+    engine = launch.engine(server)
+    if engine is None:
         return ""
     from inferometer_api.manifest.resolution import engine_problem  # noqa: PLC0415 - saves memory
 
-    return engine_problem(manifest, engine, installed)
+    image = next(iter(launch.images), launch.fetcher_image(server))
+    return engine_problem(manifest, engine, settings.images.engines.get(image) or {engine: ""})
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ _File = Annotated[
 
 def check(file: _File) -> None:
     """Check a manifest: its fields, the order of its steps, its files, its constraints here."""
+    from inferometer_api.manifest.resolution import satisfied_frameworks
     from inferometer_cli.local.files import check_manifest_dataset, installed_engines
     from inferometer_tasks.assets import Assets
     from inferometer_tasks.errors import TaskRefusedError
@@ -29,8 +30,9 @@ def check(file: _File) -> None:
         check_manifest_dataset(read)
         check_packages(manifest, ())
         engines = installed_engines()
-        engine = manifest.framework.name.lower()
-        check_engine(manifest, engine, engines)
+        satisfied = satisfied_frameworks(manifest, engines)
+        if not satisfied:
+            check_engine(manifest, manifest.frameworks[0].name.lower(), engines)
         check_machine(manifest, this_machine(manifest.system_requirements.device or "CPU"))
     except TaskRefusedError as error:
         raise RefusedError(str(error)) from error
@@ -38,4 +40,6 @@ def check(file: _File) -> None:
         f"{file} is a valid ModelManifest: {manifest.name} {manifest.version} ({manifest.task}), "
         f"licence {manifest.license}"
     )
-    print_output(f"{engine} {manifest.framework.version} is satisfied by {engines[engine]} here")
+    for each in satisfied:
+        engine = each.name.lower()
+        print_output(f"{engine} {each.version} is satisfied by {engines[engine]} here")
