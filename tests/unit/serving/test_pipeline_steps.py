@@ -221,7 +221,9 @@ def test_pairs_of_texts_and_single_texts_reach_the_same_tokenizer(tmp_path: Path
         ({"sample": ["ann did"]}, [2.0, 3.0]),
     ):
         session.signature.check_complete(list(inputs))
-        given = {name: np.array(texts, np.object_) for name, texts in inputs.items()}
+        given: dict[str, Array] = {
+            name: np.array(texts, np.object_) for name, texts in inputs.items()
+        }
         session.runner.run(["classes"], given)
         assert model.batches.pop() == [tokens]
     with pytest.raises(RequestRefusedError, match="Input 'sample' is missing"):
