@@ -11,9 +11,10 @@ from inferometer_tasks.pipeline import TaskPipeline
 def check_tensors(
     manifest: ModelManifest, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> None:
-    """Raise TaskRefusedError if a manifest names tensors that the model lacks.
+    """Raise TaskRefusedError if a manifest names tensors that the model lacks, or too few inputs.
 
-    An input's datatype, if the manifest states it, must be the model's as well.
+    An engine may compute with whatever is in the memory of an input that it was not given. The
+    datatype of an input, if the manifest states it, must be the model's as well.
     """
     for what, named, tensors in (
         ("inputs", [each.name for each in manifest.inputs], inputs),
@@ -26,6 +27,12 @@ def check_tensors(
                 f"The manifest names the {what} {unknown}, but the model has {known}."
             )
     datatypes = {each.name: each.datatype for each in inputs}
+    if left_out := sorted(datatypes.keys() - {each.name for each in manifest.inputs}):
+        raise TaskRefusedError(
+            f"The model also has the inputs {left_out}, which the manifest of {manifest.name} does "
+            "not name: add them with their steps. Optional ones can be left out of "
+            "spec.model.inputs."
+        )
     for each in manifest.inputs:
         known_type = datatypes.get(each.name, each.datatype)
         if each.datatype is not None and each.datatype != known_type:

@@ -149,7 +149,7 @@ def _with_engines() -> Settings:
         (
             ">=1.20 <2",
             {"runtime": "Triton", "tritonBackend": "OpenVino"},
-            "which no server here has; the engines are: openvino.",
+            "not among the engines that could run it here: openvino.",
         ),
     ],
 )

@@ -4,6 +4,8 @@ from base64 import b64encode
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inferometer_api.results.accuracy import AccuracyFigure, AccuracyResult, EvaluatedDataset
 from inferometer_api.results.result import OutputSamples, ResultDocument, SampledOutput
@@ -65,6 +67,15 @@ def test_errors_of_scale_and_offset_count(factor: float) -> None:
     assert (found.cosine, found.is_equivalent) == (1, False)
     assert "error by the norm 28.28%" in agreement_sentence(found)
     assert found.keeps(0.9)
+
+
+@given(st.integers(min_value=0, max_value=1_000))
+def test_equal_outputs_keep_any_cosine(seed: int) -> None:
+    """Also one of 1, which rounding misses."""
+    scores = np.random.default_rng(seed).normal(size=(8, 10))
+    found = compare_outputs(samples(scores), samples(scores), 2)
+    assert found is not None
+    assert found.keeps(1.0)
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "int8"])

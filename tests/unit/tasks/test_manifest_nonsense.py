@@ -144,3 +144,12 @@ def test_the_datatype_of_an_input_is_the_models(tmp_path: Path) -> None:
     manifest = read(tmp_path, [], inputs=[{"name": "in", "datatype": "INT8"}])
     with pytest.raises(TaskRefusedError, match="INT8 for the input 'in', but the model takes FP32"):
         check_tensors(manifest, tensors, [])
+
+
+def test_a_manifest_names_every_input_of_the_model(tmp_path: Path) -> None:
+    """OpenVINO computed with what was in the memory of an input that got no tensor."""
+    tensors = [Tensor(name=name, datatype="FP32", shape=[-1, 2]) for name in ("in", "mask")]
+    manifest = read(tmp_path, [], inputs=[{"name": "in"}])
+    with pytest.raises(TaskRefusedError, match=r"also has the inputs \['mask'\], which the manif"):
+        check_tensors(manifest, tensors, [])
+    check_tensors(manifest, tensors[:1], [])

@@ -231,7 +231,11 @@ NEEDS = "needs onnxruntime >=1.20 <2 or OpenVINO >=2025"
             "the nearest is onnxruntime 1.19.0 or OpenVINO 2024.1. Install another version",
         ),
         ("openvino", {"openvino": "2024.1"}, "the nearest is OpenVINO 2024.1. Install"),
-        ("tensorrt", {"tensorrt": "11.0"}, "which no server here has; the engines are: tensorrt"),
+        (
+            "tensorrt",
+            {"tensorrt": "11.0"},
+            "the engines that could run it here: tensorrt",
+        ),
     ],
 )
 def test_one_of_several_engines_is_enough(

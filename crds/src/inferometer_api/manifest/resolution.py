@@ -60,7 +60,7 @@ def engine_problem(manifest: ModelManifest, engine: str, installed: Mapping[str,
             "Install another version, or use another manifest."
         )
     known = ", ".join(_named(each, installed) for each in sorted(installed)) or "none"
-    return f"{needs}, which no server here has; the engines are: {known}."
+    return f"{needs}, which is not among the engines that could run it here: {known}."
 
 
 def _named(engine: str, installed: Mapping[str, str]) -> str:

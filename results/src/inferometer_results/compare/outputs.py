@@ -17,6 +17,8 @@ errors of 0.4 % in each number. The error by the norm has a limit that follows f
 LEAST_SAME_CLASS = 0.75
 """The least share of replies with the same first class. Of random inputs the scores of the first
 two classes may be nearly equal, so that a rounding error exchanges them."""
+_ROUNDING = 1e-9
+"""The cosine of equal replies may be that much below 1."""
 
 NOT_COMPARED = (
     "Engine or precision differ, and the results hold no outputs for the same inputs: it is not "
@@ -55,7 +57,7 @@ class OutputAgreement:
         """Return whether outputs are so nearly parallel and of one size, mostly of one class."""
         is_same = self.same_class >= LEAST_SAME_CLASS * self.classes
         is_near = self.relative_error <= largest_relative_error(least_cosine)
-        return self.cosine >= least_cosine and is_near and is_same
+        return self.cosine >= least_cosine - _ROUNDING and is_near and is_same
 
 
 def largest_relative_error(least_cosine: float) -> float:
