@@ -102,9 +102,10 @@ def manifest_file(run: BenchmarkRun, base: Path) -> "ManifestFile | None":
         Assets(file.manifest, path.parent).check()
         check_machine(file.manifest, this_machine(run.spec.server.device))
         launch = RUNTIMES[run.spec.server.runtime].launch
-        engine = None if launch is None else launch.engine(run.spec.server)
-        if engine is not None and launch is not None and launch.local is not None:
-            check_engine(file.manifest, engine, _engines_of(launch.local, engine))
+        if launch is not None and launch.local is not None:
+            engine = launch.engine(run.spec.server)
+            if engine is not None:
+                check_engine(file.manifest, engine, _engines_of(launch.local, engine))
     except TaskRefusedError as error:
         raise RefusedError(str(error)) from error
     _check_accuracy(run, file.manifest)

@@ -21,7 +21,6 @@ from inferometer_cli.quick_run import QuickOptions, compose_run
 from inferometer_cli.run_file import check_run, parse_run_text
 
 Measure = Callable[[BenchmarkRun], ResultDocument]
-_READY_SECONDS = 300.0
 _CHECKSUMS = ("model_sha256", "external_data_sha256")
 """Settings of a server that differ from model to model; not all servers report them."""
 

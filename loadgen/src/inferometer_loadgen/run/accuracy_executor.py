@@ -61,6 +61,8 @@ class PreparedAccuracy:
     dataset: Dataset
     task: ModelTask
     description: ServerDescription
+    unchecked_constraint: str
+    """The versions of an engine that the manifest needs, if the server does not report its own."""
 
     @property
     def requested(self) -> int:
@@ -130,6 +132,7 @@ class AccuracyExecutor:
                 await self._dataset(name, spec, repeat.trace_file),
                 load_task(run.plan, descriptions[0], spec.metrics),
                 descriptions[0],
+                unchecked_constraint(run.plan, descriptions[0]),
             )
         return [note for name, each in self._prepared.items() for note in _notes(name, each)]
 
@@ -302,7 +305,7 @@ class AccuracyRepeat:
             not_obtained=not_obtained(spec.server, [description]),
             unready_server=description.unready_server,
             expectation_broken=evaluation.expectation_broken(),
-            unchecked_constraint=unchecked_constraint(self._run.plan, description),
+            unchecked_constraint=self._prepared.unchecked_constraint,
         )
         measured = Measurement(self._plan, step, self._end)
         return ScenarioResult(

@@ -84,6 +84,7 @@ class LoadExecutor:
         self._fleet = fleet
         self._telemetry: RunTelemetry | None = None
         self._descriptions: Sequence[ServerDescription] = ()
+        self._unchecked_constraint = ""
         self._steps: LoadStepRunner | None = None
         self._sampling: ServerSampling | None = None
         self._tracing: RunTracing | None = None
@@ -119,6 +120,7 @@ class LoadExecutor:
             if sampling is not None:
                 self._samplings[repeat.scenario.name] = sampling
         self._descriptions = descriptions
+        self._unchecked_constraint = unchecked_constraint(run.plan, first)
         self._sampling = ServerSampling(run.servers, descriptions, mixed.others)
         # The first connects and imports what later samples need.
         await self._sampling.sample()
@@ -187,7 +189,7 @@ class LoadExecutor:
                 (each.unready_server for each in self._descriptions if each.unready_server), ""
             ),
             energy_requested=spec.telemetry.power == "Auto",
-            unchecked_constraint=unchecked_constraint(self._run.plan, self._descriptions[0]),
+            unchecked_constraint=self._unchecked_constraint,
         )
 
     def _is_colocated(self) -> bool:
