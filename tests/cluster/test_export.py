@@ -1,8 +1,6 @@
 """Results are exported from real pods: to an S3-compatible store, and to a claim."""
 
 import hashlib
-import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,13 +10,13 @@ from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL
 from inferometer_api.results.result import ResultDocument
 from support.cluster import addresses
 from support.cluster.cluster import Cluster
+from support.node_claim import claim_on_node
 from support.node_runs import condition, make_run, status, wait_for
 from support.object_store import ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY, store_binary
 from support.operator_installed import operator_installed
 from support.requirements import cannot_run
 
 PORT = 7070
-ON_NODE = "var/exported"
 
 
 @pytest.fixture(scope="module")
@@ -56,39 +54,8 @@ def bucket(cluster: Cluster, namespace: str, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="module")
 def claim(cluster: Cluster, namespace: str) -> Iterator[Path]:
     """Bind a claim to a folder of the node; yield the folder."""
-    ((name, node),) = cluster.nodes.items()
-    folder = Path(f"/proc/{node.pid}/root") / ON_NODE
-    folder.mkdir(parents=True, exist_ok=True)
-    here = {"matchExpressions": [
-        {"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}
-    ]}  # fmt: skip
-    size = {"storage": "1Gi"}
-    common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
-    volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": namespace},
-        "spec": {
-            **common,
-            "capacity": size,
-            "local": {"path": f"/{ON_NODE}"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [here]}},
-        },
-    }
-    claimed = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {
-            "name": "results",
-            "namespace": namespace,
-            "labels": {ALLOW_USE_LABEL: "true"},
-        },
-        "spec": {**common, "volumeName": namespace, "resources": {"requests": size}},
-    }
-    for each in (volume, claimed):
-        cluster.kubectl("create", "-f", "-", stdin=json.dumps(each))
-    yield folder
-    shutil.rmtree(folder)
+    with claim_on_node(cluster, namespace, "results") as folder:
+        yield folder
 
 
 def _assert_exported(cluster: Cluster, namespace: str, run: str, folder: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from support.cluster.cluster import Cluster
+from support.node_claim import claim_on_node
 from support.node_runs import (
     SLOW_SECONDS,
     condition,
@@ -93,3 +94,25 @@ def test_python_of_an_author_runs_in_no_pod(
     failed = condition(cluster, namespace, "python", "Failed")
     assert failed["reason"] == "ServerRefused", failed
     assert "Python steps, which run only in local runs" in failed["message"]
+
+
+def test_a_manifest_on_a_claim_is_resolved_before_its_server_starts(
+    cluster: Cluster, namespace: str
+) -> None:
+    """By the init container, with the engine of the chart's image; one that fits is measured."""
+    with claim_on_node(cluster, namespace, "models") as folder:
+        manifest = yaml.safe_load((FILES / "model.yaml").read_text())
+        for name, version in (("old", "<1.5"), ("fits", ">=1.5 <2")):
+            framework = {"name": "onnxruntime", "version": version}
+            text = yaml.safe_dump(manifest | {"framework": framework})
+            (folder / f"{name}.yaml").write_text(text)
+            model = {
+                "uri": "zoo://classification/mobilenet_v3_small",
+                "manifest": {"uri": f"pvc://models/{name}.yaml"},
+            }
+            make_run(cluster, namespace, name, model=model)
+        wait_for(cluster, namespace, "old", "Failed")
+        failed = condition(cluster, namespace, "old", "Failed")
+        assert failed["reason"] == "TaskRefused", failed
+        assert "needs onnxruntime <1.5, and nothing here satisfies that" in failed["message"]
+        wait_for(cluster, namespace, "fits", "Complete")

@@ -197,9 +197,11 @@ def test_the_settings_are_the_operators(case: str) -> None:
 def test_the_settings_have_the_engines_of_the_charts_own_images() -> None:
     """From a mirror too, but not of an image with another tag, or another image of a server."""
     own = yaml.safe_load((CHART / "files/engines.yaml").read_text())
-    retagged = {"serving": {}, "servingGpu": {}, "mlserver": own["mlserver"]}
-    mirrored = {"servers": {"mlserver": "mirror.example.com/mlserver:1"}}
-    triton = {"serverEngines": {"triton": {"onnxruntime": "1.19.2"}}}
+    retagged = own | {"serving": {}, "servingGpu": {}}
+    mirrored = {
+        "servers": {name: f"mirror.example.com/{name}:1" for name in ("mlserver", "triton")}
+    }
+    triton = {"serverEngines": {"triton": {"onnxruntime": "1.20.1"}}}
     for images, expected in (
         ({"registry": "mirror.example.com"}, own),
         ({"tag": "2.0"}, retagged),

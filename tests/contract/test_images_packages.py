@@ -175,4 +175,5 @@ def test_the_chart_states_the_engines_of_its_images() -> None:
         "serving": {name: versions[name] for name in ("onnxruntime", "openvino")},
         "servingGpu": {"onnxruntime": versions["onnxruntime-gpu"]},
         "mlserver": {"onnxruntime": pinned[1]},
+        "triton": {"onnxruntime": "1.19.2", "openvino": "2024.4.0"},  # as its build.py pins them
     }

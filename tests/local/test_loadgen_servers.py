@@ -163,3 +163,19 @@ def test_the_spec_compresses_the_messages_of_every_server(chosen: str, coding: s
     """The targets of requests carry the coding."""
     plan = a_plan("grpc://127.0.0.1:1", CLOSED, load={"compression": chosen})
     assert [target.compression for target in Servers(plan).targets()] == [coding]
+
+
+@pytest.mark.parametrize(
+    ("reported", "found"),
+    [({}, "1.19.2"), ({"inferometer.runtime_version": "1.22.0"}, "1.22.0")],
+)
+def test_the_plan_states_the_version_of_an_engine_if_its_server_does_not(
+    reported: dict[str, str], found: str
+) -> None:
+    """What a server reports of itself counts."""
+    settings = {"inferometer.runtime": "onnxruntime", **reported}
+    with oracle_process(delayed(0.0, settings=settings)) as oracle:
+        plan = a_plan(oracle.url("HTTP"), CLOSED).model_copy(update={"engine_version": "1.19.2"})
+        run = measure(plan)
+    assert run.environment is not None
+    assert run.environment.server.settings["runtime_version"] == found

@@ -13,3 +13,4 @@ def test_a_rung_that_cannot_be_reached_ends_the_command_at_once(tmp_path: Path) 
     assert ended.code == 1
     assert "The rung pod cannot be measured: No server can be reached" in ended.stderr
     assert "in process and server" not in ended.stderr
+    assert "--wait" not in ended.stderr

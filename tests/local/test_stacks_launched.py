@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any, Literal
@@ -61,8 +62,8 @@ def test_it_is_launched_and_measured(
     assert server.launched
     assert server.version
     assert server.settings["runtime"] == "onnxruntime"
-    # docs/how-to/triton.md says why Triton does not report it.
-    assert bool(server.settings.get("runtime_version")) == (runtime == "MLServer")
+    # Triton does not report it: its processes have loaded it.
+    assert re.fullmatch(r"1\.\d+\.\d+", server.settings["runtime_version"])
     if runtime == "Triton":
         assert server.settings["threads"] == "1"
         assert server.settings["instance_id"]

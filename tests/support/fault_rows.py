@@ -189,6 +189,7 @@ FAULT_ROWS: list[Row] = [
     ),
     *_rows("ImageNotRemoved", keeps_images, None, ("The pod team/a uses",)),
     *_server_rows("ModelNotFetched", fetched(1, "The store did not answer."), "did not answer"),
+    *_server_rows("TaskRefused", fetched(3, "The manifest excludes its engine."), "excludes"),
     *_server_rows("ModelRefused", fetched(2, "The model has another checksum."), "checksum"),
     *_server_rows("ServerCrashed", crashed(1, "Segmentation"), "code 1", "Segmentation"),
     *_server_rows("ServerRefused", crashed(2, "No such operator."), "No such operator."),

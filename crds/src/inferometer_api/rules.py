@@ -125,6 +125,8 @@ class Unique:
     """
 
     key: str | None = None
+    ignores_case: bool = False
+    """Whether texts that differ in case only are duplicates; the API server lets them pass."""
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -144,6 +146,8 @@ class Unique:
 
     def _judge(self, items: list[Any]) -> list[Any]:
         values = [getattr(item, self.key) if self.key else item for item in items]
+        if self.ignores_case:
+            values = [value.lower() for value in values]
         below = (self.key,) if self.key else ()
         twice = tuple(
             Fault(

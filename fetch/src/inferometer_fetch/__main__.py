@@ -7,8 +7,9 @@ the model began, in Unix time. `inputs` is null if the file alone does not name 
 is the file on this machine of which `path` is a copy. `tracePaths` has the names of scenarios as
 keys, `dataPaths` those of files. Members of files that were not requested are absent.
 
-Exit codes: 0 done; 1 the network failed or the folder could not be written; 2 a file is refused.
-After 1 and 2 the last line of standard error says why.
+Exit codes: 0 done; 1 the network failed or the folder could not be written; 2 a file is refused;
+3 the manifest excludes the engine or this machine. After 1 to 3 the last line of standard error
+says why.
 """
 
 import argparse
@@ -30,8 +31,9 @@ from inferometer_fetch.fetched_model import FetchedModel
 from inferometer_fetch.model import MAX_MODEL_BYTES, fetch_model
 from inferometer_fetch.transfer import path_below, write_atomically
 from inferometer_models.errors import ModelRefusedError
+from inferometer_tasks.errors import TaskRefusedError
 
-EXIT_DONE, EXIT_FAILED, EXIT_REFUSED = 0, 1, 2
+EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_MANIFEST_REFUSED = 0, 1, 2, 3
 
 MAX_INPUTS_BYTES = 2 << 30
 """The largest inputs file taken by default."""
@@ -48,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModelRefusedError as error:
         sys.stderr.write(f"refused: {error}\n")
         return EXIT_REFUSED
+    except TaskRefusedError as error:
+        sys.stderr.write(f"refused: {error}\n")
+        return EXIT_MANIFEST_REFUSED
     except FetchFailedError as error:
         sys.stderr.write(f"failed: {error}\n")
         return EXIT_FAILED
@@ -66,6 +71,8 @@ def _fetch(options: argparse.Namespace) -> dict[str, Any]:
     report: dict[str, Any] = {}
     model: FetchedModel | None = None
     room: int = options.max_written_bytes
+    if options.check_manifest is not None:
+        room -= _check_manifest(options, room)
     if options.uri is not None:
         started = time.time_ns() // 1000
         model = _fetch_model(options)
@@ -98,10 +105,35 @@ def _fetch(options: argparse.Namespace) -> dict[str, Any]:
         report.setdefault("tracePaths", {})[name] = str(trace)
         room -= trace.stat().st_size
     for name, uri in options.data:
+        if name == options.check_manifest:  # fetched before the model
+            target = path_below(options.destination, name)
+            _check_name_is_free(options, model, target, "data file")
+            continue
         data = _fetch_data(options, model, name, uri, room)
         report.setdefault("dataPaths", {})[name] = str(data)
         room -= data.stat().st_size
     return report
+
+
+def _check_manifest(options: argparse.Namespace, room: int) -> int:
+    """Fetch the manifest, and compare it with engine and machine before a model is fetched.
+
+    Return its size. Raises TaskRefusedError, and what `fetch_data` raises.
+    """
+    from inferometer_tasks.manifest_file import read_manifest  # noqa: PLC0415 - seldom needed
+    from inferometer_tasks.resolution import (  # noqa: PLC0415 - as above
+        check_engine,
+        check_machine,
+        this_node,
+    )
+
+    name: str = options.check_manifest
+    file = _fetch_data(options, None, name, dict(options.data)[name], room)
+    manifest = read_manifest(file)
+    if options.engine:
+        check_engine(manifest, options.engine, dict(options.engine_version))
+    check_machine(manifest, this_node(options.device))
+    return file.stat().st_size
 
 
 def _addresses(options: argparse.Namespace) -> list[str]:
@@ -230,6 +262,24 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE=HEX",
         type=_named,
         help="Checksum of a file of --data; needed with https://.",
+    )
+    parser.add_argument(
+        "--check-manifest",
+        metavar="FILE",
+        help="FILE of --data with the model's manifest. It is fetched first, and refused if it "
+        "excludes the --engine or this machine.",
+    )
+    parser.add_argument("--engine", default="", help="The engine of the server.")
+    parser.add_argument(
+        "--engine-version",
+        action="append",
+        default=[],
+        metavar="ENGINE=VERSION",
+        type=_named,
+        help="An engine in the server's image; an empty version is not known.",
+    )
+    parser.add_argument(
+        "--device", default="CPU", choices=("CPU", "GPU"), help="The device of the server."
     )
     parser.add_argument(
         "--write",

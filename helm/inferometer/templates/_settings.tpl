@@ -27,8 +27,10 @@ images:
     {{ $name }}: {{ toJson ($image.engines | default (ternary (index $ours $name) dict $isOurs)) }}
     {{- end }}
     {{- $others := .Values.images.serverEngines | default dict }}
-    {{- if not (hasKey (.Values.images.servers | default dict) "mlserver") }}
-    {{- $others = merge (dict) $others (pick $ours "mlserver") }}
+    {{- range $name := list "mlserver" "triton" }}
+    {{- if not (or (hasKey ($.Values.images.servers | default dict) $name) (hasKey $others $name)) }}
+    {{- $others = merge (dict) $others (pick $ours $name) }}
+    {{- end }}
     {{- end }}
     {{- range $name, $versions := $others }}
     {{ $name }}: {{ toJson $versions }}

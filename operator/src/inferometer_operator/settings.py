@@ -196,3 +196,19 @@ class Settings(Document):
                 f"operator allows (its setting allowedServers: {listed})."
             )
         return custom_launch(self.allowed_servers[custom.name])
+
+    def engine_of(self, spec: RunSpec) -> tuple[str, dict[str, str]]:
+        """Return the engine of a run's server, and the versions of the engines in its image.
+
+        Both are empty if the server is External or only the server knows its engine; a version is
+        empty if the settings lack it.
+        """
+        try:
+            launch = self.launch_of(spec)
+        except ValueError:
+            return "", {}
+        engine = launch.engine(spec.server)
+        if engine is None:
+            return "", {}
+        image = next(iter(launch.images), launch.fetcher_image(spec.server))
+        return engine, self.images.engines.get(image) or {engine: ""}

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inferometer_api.manifest.model_manifest import ModelManifest
-from inferometer_api.manifest.version_constraint import ConstraintError, check_constraint
 from inferometer_api.spec.reading import InvalidRunError, parse_document
 from inferometer_tasks.errors import TaskRefusedError
 from inferometer_tasks.step_order import check_steps
@@ -60,10 +59,8 @@ def read_manifest_file(path: Path, sha256: str | None = None) -> ManifestFile:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     try:
         manifest = parse_document(text, ModelManifest, source=str(path))
-        for each in manifest.frameworks:
-            check_constraint(each.version)
         check_steps(manifest)
-    except (InvalidRunError, ConstraintError) as error:
+    except InvalidRunError as error:
         raise TaskRefusedError(str(error)) from error
     except TaskRefusedError as error:
         raise TaskRefusedError(f"{path}: {error}") from error

@@ -11,8 +11,16 @@ from inferometer_tasks.errors import TaskRefusedError
 
 def this_machine(device: str) -> Machine:
     """Return this machine; `device` is the one that the run selects."""
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return Machine(platform.machine(), len(os.sched_getaffinity(0)), pages, device)
+    return Machine(platform.machine(), len(os.sched_getaffinity(0)), _memory_bytes(), device)
+
+
+def this_node(device: str) -> Machine:
+    """Return the node of this pod, with the CPUs that are exclusive to other pods."""
+    return Machine(platform.machine(), os.cpu_count() or 1, _memory_bytes(), device)
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def check_engine(manifest: ModelManifest, engine: str, installed: Mapping[str, str]) -> None:

@@ -192,7 +192,7 @@ def test_check_names_each_engine_that_satisfies_a_manifest(
 ) -> None:
     """Of several engines one is enough; if none is, the refusal names them all."""
     monkeypatch.setattr(
-        "inferometer_cli.local.files.installed_engines", lambda: {"onnxruntime": "1.31.0"}
+        "inferometer_cli.local.engines.installed_engines", lambda: {"onnxruntime": "1.31.0"}
     )
     path = tmp_path / "model.yaml"
     one, other = '{name: onnxruntime, version: ">=1.20 <2"}', "{name: openvino}"

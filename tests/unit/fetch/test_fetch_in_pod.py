@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import platform
 import time
 from pathlib import Path
 from typing import Any
@@ -425,3 +426,48 @@ def test_a_link_within_the_destination_is_followed(
     assert _main(capsys, *words, "--write=b/c=text")[0] == 0
     assert not (tmp_path / "a" / "c").is_symlink()
     assert (tmp_path / "a" / "c").read_text() == "text"
+
+
+_MANIFEST = """\
+apiVersion: inferometer.dev/v1alpha1
+kind: ModelManifest
+name: net
+version: 1.0.0
+license: MIT
+framework: {name: onnxruntime, version: "<2"}
+inputs: [{name: input}]
+outputs: [{name: output}]
+systemRequirements: {architectures: [ARCHITECTURE]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "architecture", "code", "words"),
+    [
+        ("1.31.1", platform.machine(), 0, ""),
+        ("", platform.machine(), 0, ""),
+        ("2.0.1", platform.machine(), 3, "the nearest is onnxruntime 2.0.1"),
+        ("1.31.1", "z80", 3, "it needs the architecture z80, and this is"),
+    ],
+)
+def test_a_manifest_is_compared_with_engine_and_node_before_the_model_is_fetched(
+    sources: Path,
+    capsys: pytest.CaptureFixture[str],
+    version: str,
+    architecture: str,
+    code: int,
+    words: str,
+) -> None:
+    """In a pod whose manifest the operator does not read: then its server never starts."""
+    text = _MANIFEST.replace("ARCHITECTURE", architecture)
+    (sources / "claims" / "models" / "model.yaml").write_text(text)
+    arguments = (
+        *("--uri", "pvc://models/a%20b/net.onnx", "--copy-model", "--file-name", "net.onnx"),
+        *("--data", "manifest.yaml=pvc://models/model.yaml", "--check-manifest", "manifest.yaml"),
+        *("--engine", "onnxruntime", "--engine-version", f"onnxruntime={version}"),
+        *("--sources", str(sources), "--destination", str(sources / "model")),
+    )
+    assert fetcher.main(arguments) == code
+    assert words in capsys.readouterr().err
+    assert (sources / "model" / "net.onnx").exists() is (code == 0)
+    assert (sources / "model" / "manifest.yaml").read_text() == text

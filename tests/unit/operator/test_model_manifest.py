@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import NodesForbiddenError
 from inferometer_operator.cluster.reader import Reader
@@ -24,6 +25,7 @@ _REFERENCE = ObjectReference("ConfigMap", "digits", "spec.model.manifest.uri")
 _ENGINES = {
     "serving": {"onnxruntime": "1.31.1", "openvino": "2026.4.1"},
     "mlserver": {"onnxruntime": "1.22.1"},
+    "triton": {"onnxruntime": "1.19.2", "openvino": "2024.4.0"},
 }
 _TEXT = """\
 apiVersion: inferometer.dev/v1alpha1
@@ -146,10 +148,11 @@ def _with_engines() -> Settings:
         (">=1.40 <2", {}, "the nearest is onnxruntime 1.31.1"),
         (">=1.20 <2", {"runtime": "OpenVino"}, "onnxruntime 1.31.1 would do, so change"),
         (">=1.23 <2", {"runtime": "MLServer"}, "the nearest is onnxruntime 1.22.1"),
+        (">=1.20 <2", {"runtime": "Triton"}, "the nearest is onnxruntime 1.19.2"),
         (
-            ">=1.20 <2",
+            ">=1.19 <2",
             {"runtime": "Triton", "tritonBackend": "OpenVino"},
-            "not among the engines that could run it here: openvino.",
+            "onnxruntime 1.19.2 would do, so change",
         ),
     ],
 )
@@ -164,7 +167,53 @@ def test_an_engine_in_an_image_of_unknown_content_is_compared_later() -> None:
     """The load generator compares it with what the server reports."""
     assert affinity(played(a_manifest(version=">=1.40 <2"))) == []
     assert affinity(played(a_manifest(), settings=_with_engines())) == []
-    assert affinity(played(a_manifest(), settings=_with_engines(), runtime="Triton")) == []
+
+
+@pytest.mark.parametrize(
+    ("uri", "compared"),
+    [
+        ("pvc://models/model.yaml", True),
+        ("https://models.example.com/model.yaml", True),
+        (_URI, False),
+    ],
+)
+def test_a_manifest_that_the_operator_does_not_read_is_compared_in_the_server_pod(
+    uri: str,
+    compared: bool,  # noqa: FBT001 - one of the cases
+) -> None:
+    """Its fetcher gets the engines of the image, and ends before the server starts."""
+    source = {"uri": uri} | ({"sha256": "0" * 64} if uri.startswith("https") else {})
+    model: Any = {"uri": "zoo://classification/resnet50", "manifest": source}
+    claim = ObjectReference("PersistentVolumeClaim", "models", "spec.model.manifest.uri")
+    labelled = {each: {"labels": _LABEL} for each in (_REFERENCE, claim)}
+    cluster = a_cluster({"model": model}, references=labelled, settings=_with_engines())
+    cluster.settle()
+    assert cluster.says("Accepted") == ("True", "Accepted"), cluster.message("Accepted")
+    server = cluster.children[cluster.server]["spec"]["template"]["spec"]
+    (fetch,) = server["initContainers"]
+    options = (
+        f"--data=manifest.yaml={uri}",
+        "--check-manifest=manifest.yaml",
+        "--device=CPU",
+        "--engine=onnxruntime",
+        "--engine-version=onnxruntime=1.31.1",
+        "--engine-version=openvino=2026.4.1",
+    )
+    assert [each in fetch["command"] for each in options] == [compared] * len(options)
+    mounted = {each["mountPath"] for each in fetch["volumeMounts"]}
+    assert ("/sources/claims/models" in mounted) is uri.startswith("pvc:")
+
+
+@pytest.mark.parametrize(("engines", "version"), [(_ENGINES, "1.19.2"), ({}, "")])
+def test_the_load_generator_knows_the_version_of_an_engine_that_its_image_has(
+    engines: Any, version: str
+) -> None:
+    """For servers that do not report it, such as Triton."""
+    images = SETTINGS.images.model_copy(update={"engines": engines})
+    settings = SETTINGS.model_copy(update={"images": images})
+    cluster = a_cluster({"server": {"runtime": "Triton"}}, settings=settings).settle().schedule()
+    held = cluster.children["ConfigMap/a-run-load"]["data"]["plan.json"]
+    assert LoadPlan.model_validate_json(held).engine_version == version
 
 
 def test_a_device_that_the_run_does_not_select_is_refused() -> None:

@@ -258,7 +258,9 @@ def test_one_of_several_engines_is_enough(
     [
         ("[]", "framework: must be a list of 1 to 8 items"),
         ("[{name: a}, {name: a}]", "framework[1].name: stands at index 0 already"),
-        ("[{name: a}, {name: b, version: new}]", "'new' cannot be read: write one like"),
+        ("[{name: a}, {name: A}]", "framework[1].name: stands at index 0 already"),
+        ("[{name: a}, {name: b, version: new}]", "[1].version: cannot be read: write one like"),
+        ("{name: a, version: new}", "line 8: framework[0].version: cannot be read: write one"),
         ("{name: a, version: 1.2}", 'found 1.2: write it in quotes, "1.2"'),
         ("{name: a, versoin: '1'}", "unknown field; did you mean version?"),
     ],

@@ -75,6 +75,20 @@ def test_the_side_at_which_a_text_is_cut_is_kept() -> None:
         assert tokenize(step, Sample("1", "who wrote it"), tokenizer).tolist() == [0, 4, 5, 2]
 
 
+@pytest.mark.parametrize(
+    ("text", "context", "ids"),
+    [
+        ("who did", "ada wrote it who wrote it", [0, 3, 7, 2, 6, 4, 5, 2]),
+        ("who wrote it who did it who", "ada did it", [0, 3, 4, 5, 2, 6, 7, 2]),
+    ],
+    ids=["the context", "the longer text"],
+)
+def test_of_a_text_and_its_context_one_is_cut(text: str, context: str, ids: list[int]) -> None:
+    """The context, as long as some of it is left; a long first text does not fail its sample."""
+    step = Tokenize(tokenizer="t", max_length=8)
+    assert tokenize(step, Sample("1", text, context=context), a_tokenizer()).tolist() == ids
+
+
 @pytest.mark.parametrize("direction", ["right", "left"])
 def test_an_answer_is_found_on_either_side_of_the_padding(direction: str) -> None:
     """Scores of left padding come before those of the text."""

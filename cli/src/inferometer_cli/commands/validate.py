@@ -142,7 +142,8 @@ def _check_files(
         return "The server was not contacted."
     if uri.startswith("https:"):
         return "The model was not downloaded."
-    if outcome := asyncio.run(try_server(run, base, file, allow_python_steps=allow_python_steps)):
+    trial = try_server(run, base, file, manifest, allow_python_steps=allow_python_steps)
+    if outcome := asyncio.run(trial):
         error = RefusedError if outcome.state == "Refused" else FailedError
         raise error(outcome.message)
     return ""

@@ -1,19 +1,16 @@
 """Local files of a run (manifest, inputs, traces, data, certificates), checked before it starts."""
 
-import shutil
 from collections.abc import Sequence
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferometer_api.manifest.dataset_manifest import DATASET_MANIFEST
 from inferometer_api.plan.credentials import Credentials
 from inferometer_api.results.result import Tensor
-from inferometer_api.runtimes.descriptor import LocalSupport
 from inferometer_api.runtimes.table import RUNTIMES
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
+from inferometer_cli.local.engines import engines_of
 from inferometer_fetch.model import local_path
 from inferometer_loadgen.validate import (
     InvalidInputsError,
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
     from inferometer_tasks.manifest_file import ManifestFile
 
 Shapes = dict[str, tuple[int, ...]]
-_ENGINES = {"onnxruntime": ("onnxruntime-gpu", "onnxruntime"), "openvino": ("openvino",)}
-"""The packages that bring each engine."""
 
 
 def inputs_file(run: BenchmarkRun, base: Path) -> Path | None:
@@ -105,11 +100,31 @@ def manifest_file(run: BenchmarkRun, base: Path) -> "ManifestFile | None":
         if launch is not None and launch.local is not None:
             engine = launch.engine(run.spec.server)
             if engine is not None:
-                check_engine(file.manifest, engine, _engines_of(launch.local, engine))
+                check_engine(file.manifest, engine, engines_of(launch.local, engine))
     except TaskRefusedError as error:
         raise RefusedError(str(error)) from error
     _check_accuracy(run, file.manifest)
     return file
+
+
+def check_loaded_engine(
+    run: BenchmarkRun, file: "ManifestFile | None", engine_version: str
+) -> None:
+    """Raise RefusedError if a started server has an engine that the manifest excludes.
+
+    Only the server's processes have the version of some engines, such as those of Triton.
+    """
+    launch = RUNTIMES[run.spec.server.runtime].launch
+    engine = None if launch is None else launch.engine(run.spec.server)
+    if file is None or engine is None or not engine_version:
+        return
+    from inferometer_tasks.errors import TaskRefusedError
+    from inferometer_tasks.resolution import check_engine
+
+    try:
+        check_engine(file.manifest, engine, {engine: engine_version})
+    except TaskRefusedError as error:
+        raise RefusedError(str(error)) from error
 
 
 def check_python_steps(run: BenchmarkRun, file: "ManifestFile | None", *, is_allowed: bool) -> None:
@@ -186,26 +201,6 @@ def _manifest_path(run: BenchmarkRun, base: Path) -> Path | None:
     except ModelRefusedError as error:
         raise RefusedError(str(error)) from error
     return manifest if is_manifest(manifest) else None
-
-
-def _engines_of(local: LocalSupport, engine: str) -> dict[str, str]:
-    """Return the versions of engines that a local server has, by name; "" if not known."""
-    if local.executable is None:
-        return installed_engines()
-    found = shutil.which(local.executable)
-    folders = Path(found).resolve().parent.parent.glob("lib/python*/site-packages") if found else ()
-    paths = list(map(str, folders))
-    return {engine: next((each.version for each in distributions(name=engine, path=paths)), "")}
-
-
-def installed_engines() -> dict[str, str]:
-    """Return the versions of the engines of our servers that are installed here, by name."""
-    found = {}
-    for name, packages in _ENGINES.items():
-        for package in packages:
-            with suppress(PackageNotFoundError):
-                found[name] = version(package)
-    return found
 
 
 def request_shapes(

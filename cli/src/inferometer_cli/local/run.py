@@ -43,6 +43,7 @@ from inferometer_cli.local.child_process import (
     with_last_output,
 )
 from inferometer_cli.local.files import (
+    check_loaded_engine,
     check_python_steps,
     credentials,
     inputs_file,
@@ -177,11 +178,13 @@ async def _run(work: _Work, stopped: End) -> Outcome:
                 return started
             server, metered, warnings = started
             current = server.current
+            check_loaded_engine(run, manifest, current.engine_version)
             plan = load_plan(
                 run,
                 place="Local",
                 servers=[PlannedServer(url=current.url, start=current.start)],
                 model_sha256=current.model_sha256,
+                engine_version=current.engine_version,
                 inputs_file=None if file is None else str(file),
                 trace_files={name: str(path) for name, path in traces.items()},
                 manifest_file=None if manifest is None else str(manifest.path),

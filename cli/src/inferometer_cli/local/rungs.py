@@ -17,6 +17,7 @@ from inferometer_analysis.overhead import Pair
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.local.server import WAIT_ADVICE
 from inferometer_cli.quick_run import QuickOptions, compose_run
 from inferometer_cli.run_file import check_run, parse_run_text
 
@@ -108,7 +109,8 @@ def behind(
     def median() -> float:
         document = measure(run)
         if document.outcome.state != "Complete":
-            raise FailedError(f"The rung {name} cannot be measured: {document.outcome.message}")
+            why = document.outcome.message.partition(f" {WAIT_ADVICE}")[0]  # rungs are up already
+            raise FailedError(f"The rung {name} cannot be measured: {why}")
         if of_ladder is not None and document.environment is not None:
             of_ladder.check(name, document.environment.server.settings)
         latency = document.scenarios[0].steps[0].latency

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from inferometer_api.plan.cluster_objects import DEFAULT_PORTS
@@ -29,7 +29,8 @@ from inferometer_cli.local.child_process import (
     first_line,
     start_child,
 )
-from inferometer_cli.local.files import request_shapes, served_manifest
+from inferometer_cli.local.engines import loaded_version
+from inferometer_cli.local.files import check_loaded_engine, request_shapes, served_manifest
 from inferometer_cli.local.server_readiness import (
     announced_ports,
     not_ready_error,
@@ -39,6 +40,11 @@ from inferometer_cli.local.server_readiness import (
 )
 from inferometer_cli.progress import ProgressCallback
 
+if TYPE_CHECKING:
+    from inferometer_tasks.manifest_file import ManifestFile
+
+WAIT_ADVICE = "To wait for one that is starting"
+"""Begin of the last sentence about an External server that cannot be reached."""
 _CONNECT_SECONDS = 5.0
 
 
@@ -59,6 +65,8 @@ class TargetServer:
     """When it was seen to be ready, of servers that do not report that."""
     start: StartEvidence | None = None
     """For cold starts."""
+    engine_version: str = ""
+    """Of an engine whose version the server may not report; empty if not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,7 @@ async def check_listener(run: BenchmarkRun) -> None:
         wait = "set spec.server.readyDeadlineSeconds" if in_suite else "add --wait SECONDS"
         raise RefusedError(
             f"No server can be reached at {url}: {connection_error_text(error)}. Check host and "
-            f"port, and that the server runs. To wait for one that is starting, {wait}."
+            f"port, and that the server runs. {WAIT_ADVICE}, {wait}."
         ) from error
     writer.transport.abort()
 
@@ -201,20 +209,33 @@ async def start_server(
         ready_by=ready_by if announces else None,
         launched_microseconds=launched,
         ready_microseconds=ready,
+        engine_version="" if announces else _engine_version(run, launch, process),
     )
 
 
+def _engine_version(run: BenchmarkRun, launch: ServerLaunch, process: ChildProcess) -> str:
+    """Return the version of the engine that a server which is ready has loaded."""
+    engine = launch.engine(run.spec.server)
+    return "" if engine is None else loaded_version(process.process_id, engine)
+
+
 async def try_server(
-    run: BenchmarkRun, base: Path, file: Path | None, *, allow_python_steps: bool = False
+    run: BenchmarkRun,
+    base: Path,
+    file: Path | None,
+    manifest: "ManifestFile | None",
+    *,
+    allow_python_steps: bool = False,
 ) -> Outcome | None:
     """Start the server of a run, and stop it once it is ready.
 
-    Return why it did not become ready, None if it did. Raises what `fetch_model` and `start_server`
-    raise.
+    Return why it did not become ready, None if it did. Raises what `fetch_model`, `start_server`
+    and `check_loaded_engine` raise.
     """
     async with AsyncExitStack() as stack:
         model = await fetch_model(run, base, file, stack, lambda _: None)
         server = await start_server(run, model, stack, allow_python_steps=allow_python_steps)
+        check_loaded_engine(run, manifest, server.engine_version)
         process = server.process
         if process is None or server.ready_by is None:
             return None

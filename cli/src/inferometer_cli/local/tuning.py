@@ -12,6 +12,7 @@ from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import FailedError
 from inferometer_results.compare.outputs import agreement_sentence, output_agreement
+from inferometer_results.quantity import counted
 
 Measure = Callable[[BenchmarkRun], ResultDocument]
 Make = Callable[[Mapping[str, Any]], BenchmarkRun]
@@ -154,8 +155,8 @@ class Tuning:
 
     def _measure_round(self, search: Halving, order: Sequence[int], seconds: float) -> None:
         again = " once more, since other processes took CPUs" if search.is_repeating else ""
-        count = "1 candidate" if len(order) == 1 else f"{len(order)} candidates"
-        self.say(f"{count}{again}, {seconds:.1f} s each (of {len(search.rungs)} rungs)")
+        count, rungs = counted(len(order), "candidate"), counted(len(search.rungs), "rung")
+        self.say(f"{count}{again}, {seconds:.1f} s each (of {rungs})")
         for index in order:
             trial = self._trial(index, seconds)
             self.trials.append(

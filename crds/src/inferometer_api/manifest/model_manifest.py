@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from inferometer_api import patterns
 from inferometer_api.document import (
@@ -14,7 +14,8 @@ from inferometer_api.document import (
 )
 from inferometer_api.manifest.input_steps import AssetPath, InputStep
 from inferometer_api.manifest.output_steps import OutputStep
-from inferometer_api.rules import Rule, Unique
+from inferometer_api.manifest.version_constraint import ConstraintError, check_constraint
+from inferometer_api.rules import Fault, FaultsError, Rule, Unique
 from inferometer_api.spec.model import Datatype
 
 ANY_VERSION = "*"
@@ -40,13 +41,25 @@ TASKS = (
 )
 
 
+def _constraint(text: str) -> str:
+    """Return a version constraint that can be read."""
+    try:
+        check_constraint(text)
+    except ConstraintError as error:
+        _, _, remedy = str(error).partition(" cannot be read: ")
+        raise FaultsError((Fault((), f"cannot be read: {remedy.rstrip('.')}"),)) from error
+    return text
+
+
 class Framework(Document):
     """An engine that the model takes."""
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
     """onnxruntime or openvino; a manifest of another engine can be kept, but not run here."""
 
-    version: Annotated[str, Field(min_length=1, max_length=128)] = ANY_VERSION
+    version: Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_constraint)] = (
+        ANY_VERSION
+    )
     """Versions that will do: ">=1.20 <2", "^1.20", "~1.20.1", "1.20.x", "<1.18 || >=1.20"."""
 
 
@@ -170,7 +183,7 @@ class ModelManifest(Document):
     frameworks: Annotated[
         list[Framework],
         Field(alias="framework", min_length=1, max_length=8),
-        Unique("name"),
+        Unique("name", ignores_case=True),
         BeforeValidator(_listed),
     ]
     """The engine that it needs, or a list of engines of which one is enough."""

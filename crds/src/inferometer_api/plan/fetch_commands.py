@@ -1,13 +1,13 @@
 """Command lines of the fetcher, and where it leaves the files of a run."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from posixpath import join
 
 from inferometer_api.plan.cluster_objects import CACHE_FOLDER, CACHE_MODEL_FILE
 from inferometer_api.runtimes.descriptor import FetchedLayout, ServerLaunch
 from inferometer_api.spec.address import MANIFEST_FILE, address, dataset_file
-from inferometer_api.spec.model import OtherModel
+from inferometer_api.spec.model import ManifestSource, OtherModel
 from inferometer_api.spec.run import BenchmarkRun
 
 _FETCHER = "inferometer_fetch"
@@ -41,6 +41,21 @@ class FetchingPod:
     """The folder of mounted claims and ConfigMaps."""
     max_model_bytes: int
     max_written_bytes: int
+    engine: str = ""
+    """The server's engine, which a manifest in the pod must take; empty if not known."""
+    engines: Mapping[str, str] = field(default_factory=dict)
+    """Versions of the engines in the server's image, by name; "" if not known."""
+
+
+def pod_manifest(run: BenchmarkRun) -> ManifestSource | None:
+    """Return the manifest that a server's pod fetches and compares with its engine and node.
+
+    None for one in a ConfigMap, which the operator compares, unless the server runs its steps.
+    """
+    model = run.spec.model
+    if model.manifest is None or model.runs_steps_in_server:
+        return model.manifest
+    return None if model.manifest.uri.startswith("configmap://") else model.manifest
 
 
 def fetch_command(
@@ -56,9 +71,9 @@ def fetch_command(
 
     `destination` is the folder for written files. In a local run, a relative `file:` path starts in
     the folder `base`. Written files lie in the layout of the runtime (`pod_layout`). In a `pod`,
-    the .npz file of inputs is fetched too, and the manifest if the server runs its steps. A model
-    of the node's cache is not fetched: the command is empty if nothing else is. The command prints
-    one line of JSON with path, sha256 and name. Raises ValueError if the server is External.
+    the .npz file of inputs is fetched too, and the manifest (`pod_manifest`). A model of the node's
+    cache is not fetched: the command is empty if nothing else is. The command prints one line of
+    JSON with path, sha256 and name. Raises ValueError if the server is External.
     """
     model, file = run.spec.model, run.spec.load.inputs.file
     if model.uri is None:
@@ -66,11 +81,10 @@ def fetch_command(
     layout = launch.layout(run)
     by_place: tuple[str, ...] = ("--zoo-cache",)
     if pod is not None:
-        manifest = model.manifest if model.runs_steps_in_server else None
         data = (
             *option("--inputs-uri", None if file is None else file.uri),
             *option("--inputs-sha256", None if file is None else file.sha256),
-            *(() if manifest is None else _data(MANIFEST_FILE, manifest.uri, manifest.sha256)),
+            *_checked_manifest(run, pod),
         )
         if model.cache is not None:
             words = (python, *("-m", _FETCHER), *("--destination", destination), *data)
@@ -89,6 +103,19 @@ def fetch_command(
         *(f"--program={join(layout.root, path)}={name}" for path, name in layout.programs.items()),
         *by_place,
     )
+
+
+def _checked_manifest(run: BenchmarkRun, pod: FetchingPod) -> Iterator[str]:
+    """Yield the options that fetch a manifest and compare it with the pod's engine and node."""
+    manifest = pod_manifest(run)
+    if manifest is None:
+        return
+    yield from _data(MANIFEST_FILE, manifest.uri, manifest.sha256)
+    yield f"--check-manifest={MANIFEST_FILE}"
+    yield f"--device={run.spec.server.device}"
+    if pod.engine:
+        yield f"--engine={pod.engine}"
+        yield from (f"--engine-version={name}={each}" for name, each in pod.engines.items())
 
 
 def fetch_other_command(

@@ -130,6 +130,8 @@ class LoadPlan(Document):
     model_name: str
     model_version: str = ""
     model_sha256: str | None = None
+    engine_version: str = ""
+    """Version of the servers' engine, for servers that do not report it; empty if not known."""
     inputs_file: str | None = None
     """Path of the .npz file with the inputs, if there is one."""
     trace_files: dict[str, str] = Field(default_factory=dict)

@@ -411,7 +411,8 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
         is_transient=True,
     ),
     "ModelNotFetched": Reason(
-        "The model or the input file could not be fetched, although the fetch was retried.",
+        "The model, its manifest or the input file could not be fetched, although the fetch was "
+        "retried.",
         SERVER,
         "Check the address, and that the cluster can reach the store, and create a new run.",
     ),
@@ -529,7 +530,7 @@ _OF_FAULTS: dict[ReasonName, Reason] = {
     "TaskRefused": Reason(
         "The model's manifest, the data set and the measures do not fit each other or the model, "
         "or nothing here satisfies the manifest.",
-        REFUSED,
+        (*REFUSED, SERVER_WAITS),
         "Correct what the message names, and create a new run.",
     ),
     "InputsNotFetched": Reason(

@@ -63,7 +63,7 @@ class Servers:
             control = self._control(endpoint)
             try:
                 await control.wait_until_ready(deadline, report_wait)
-                found = await control.describe()
+                found = self._with_engine_version(await control.describe())
                 return with_declared_tensors(found, self._plan.run.spec.model, endpoint.address)
             finally:
                 await control.close()
@@ -77,6 +77,13 @@ class Servers:
             await asyncio.gather(*tasks, return_exceptions=True)
         check_same_model([endpoint.address for endpoint in self.endpoints], found)
         return found
+
+    def _with_engine_version(self, found: ServerDescription) -> ServerDescription:
+        """Return a description with the plan's version of the engine if the server states none."""
+        version, settings = self._plan.engine_version, found.settings
+        if not version or "runtime" not in settings or settings.get("runtime_version"):
+            return found
+        return replace(found, settings=settings | {"runtime_version": version})
 
     async def starts(self) -> list[frozenset[str]]:
         """Return the identities of each server's process, as several connections report it.

@@ -539,11 +539,12 @@ RULES: tuple[VerdictRule, ...] = (
     VerdictRule(
         name="ConstraintUnchecked",
         effect="caution",
-        limit="the server reports a version of its engine that satisfies the manifest's framework",
+        limit="the version of the server's engine is known and satisfies the manifest's framework",
         source="by definition: a constraint that cannot be checked may be broken",
         why="The engine may be of a version that the manifest excludes, and answer otherwise.",
-        remedy="Compare the engine of the server's image with the manifest, or choose a runtime "
-        "that reports its version, such as OnnxRuntime.",
+        remedy="Compare the engine of the server's image with the manifest, name its versions in "
+        "the chart's images.serverEngines, or choose a runtime that reports its version, such as "
+        "OnnxRuntime.",
         once=environment.constraint_unchecked,
     ),
     VerdictRule(

@@ -16,6 +16,7 @@ from inferometer_api.plan.fetch_commands import (
     fetch_other_command,
     other_model_path,
     pod_layout,
+    pod_manifest,
 )
 from inferometer_api.plan.launch import server_containers
 from inferometer_api.runtimes.descriptor import Listen, ServerContainer, ServerLaunch, ServerStart
@@ -127,8 +128,9 @@ def _job(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
 
 def _pod(run: BenchmarkRun, owner: Owner, launch: ServerLaunch, settings: Settings) -> Manifest:
     server, file = run.spec.server, run.spec.load.inputs.file
-    manifest = _manifest_address(run)
-    places = addresses(*_models(run), None if file is None else file.uri, manifest)
+    manifest = pod_manifest(run)
+    others = (None if each is None else each.uri for each in (file, manifest))
+    places = addresses(*_models(run), *others)
     spec = pod_spec(settings, owner, grace_seconds=launch.stop_seconds)
     spec["volumes"] += [
         {"name": _MODEL_VOLUME, "emptyDir": {"sizeLimit": settings.model_storage}},
@@ -189,12 +191,6 @@ def _models(run: BenchmarkRun) -> tuple[str | None, ...]:
     return (run.spec.model.uri, *(each.uri for each in run.spec.other_models or ()))
 
 
-def _manifest_address(run: BenchmarkRun) -> str | None:
-    """Return the address of the manifest whose steps a run's server executes, or None."""
-    model = run.spec.model
-    return model.manifest.uri if model.runs_steps_in_server and model.manifest else None
-
-
 def _start(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> ServerStart:
     return ServerStart(
         layout=pod_layout(run, launch, destination=_MODEL_FOLDER, sources=SOURCES),
@@ -212,7 +208,9 @@ def _start(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> Serve
         },
         max_model_bytes=fetching_pod(run, settings).max_model_bytes,
         checksums_file=checksums_file(run),
-        manifest_file=f"{_MODEL_FOLDER}/{MANIFEST_FILE}" if _manifest_address(run) else None,
+        manifest_file=f"{_MODEL_FOLDER}/{MANIFEST_FILE}"
+        if run.spec.model.runs_steps_in_server
+        else None,
     )
 
 

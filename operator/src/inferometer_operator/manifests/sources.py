@@ -70,7 +70,8 @@ def fetching_pod(run: BenchmarkRun, settings: Settings) -> FetchingPod:
     room = whole_bytes(settings.model_storage)
     is_mounted = run.spec.model.cache is not None or bool(addresses(run.spec.model.uri))
     stays = is_mounted and takes_any_path(run, settings)
-    return FetchingPod(SOURCES, _CLAIM_BYTES if stays else room, room)
+    engine, engines = settings.engine_of(run.spec)
+    return FetchingPod(SOURCES, _CLAIM_BYTES if stays else room, room, engine, engines)
 
 
 def fetching_other(other: OtherModel, settings: Settings) -> FetchingPod:

@@ -3,7 +3,7 @@
 The first signature that matches is reported.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,6 +16,8 @@ from inferometer_operator.reconcile.times import add_seconds
 
 REFUSED_CODE = 2
 """The exit code of this project's programs for a request that they refuse."""
+_OF_FETCHER: Mapping[int | None, ReasonName] = {REFUSED_CODE: "ModelRefused", 3: "TaskRefused"}
+"""What exit codes of a server's fetcher say; others: the model could not be fetched."""
 
 _IMAGE = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable"}
 _NOT_STARTED = {
@@ -177,8 +179,7 @@ def _fetching(pod: Json, request: PodRequest) -> RunFault | None:
             continue
         words = end.message or f"The fetcher exited with code {end.code} and printed nothing"
         if request.who == "server":
-            refused = end.code == REFUSED_CODE
-            return make_fault("ModelRefused" if refused else "ModelNotFetched", words)
+            return make_fault(_OF_FETCHER.get(end.code, "ModelNotFetched"), words)
         return make_fault("InputRefused" if end.code == REFUSED_CODE else "InputsNotFetched", words)
     return None
 

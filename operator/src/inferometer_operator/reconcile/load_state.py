@@ -147,11 +147,13 @@ def plan_load_children(context: ReconcileContext, served: ServerProgress) -> Loa
 def _plan(
     context: ReconcileContext, servers: tuple[PlannedServer, ...], found: AgentAssignment
 ) -> LoadPlan:
+    engine, engines = context.settings.engine_of(context.run.spec)
     return load_plan(
         context.run,
         place="Cluster",
         servers=servers,
         model_sha256=context.run.spec.model.sha256,
+        engine_version=engines.get(engine, ""),
         inputs_file=inputs_path(context.run),
         trace_files=trace_paths(context.run),
         manifest_file=manifest_path(context.run),

@@ -15,7 +15,7 @@ from inferometer_api.suite.systems import node_bytes, node_cpus
 from inferometer_operator.manifests.server_job import server_tolerations
 from inferometer_operator.reconcile.context import ReconcileContext
 from inferometer_operator.reconcile.observed import Json, KnownManifest
-from inferometer_operator.settings import ServerNotAllowedError, Settings
+from inferometer_operator.settings import Settings
 
 if TYPE_CHECKING:
     from inferometer_api.manifest.model_manifest import ModelManifest
@@ -45,10 +45,6 @@ def read_manifest(config_map: Json, spec: RunSpec, at: Address) -> KnownManifest
     """
     # Functions import what a manifest takes: an operator without one saves the memory.
     from inferometer_api.manifest.model_manifest import ModelManifest  # noqa: PLC0415 - see above
-    from inferometer_api.manifest.version_constraint import (  # noqa: PLC0415 - see above
-        ConstraintError,
-        check_constraint,
-    )
     from inferometer_api.spec.reading import (  # noqa: PLC0415 - see above
         InvalidRunError,
         parse_document,
@@ -67,11 +63,9 @@ def read_manifest(config_map: Json, spec: RunSpec, at: Address) -> KnownManifest
     try:
         text = content.decode("utf-8")
         manifest = parse_document(text, ModelManifest, source=name)
-        for each in manifest.frameworks:
-            check_constraint(each.version)
     except UnicodeDecodeError:
         return KnownManifest(problem=f"The manifest {name} is not UTF-8 text.")
-    except (InvalidRunError, ConstraintError) as error:
+    except InvalidRunError as error:
         return KnownManifest(problem=str(error))
     return KnownManifest(manifest)
 
@@ -156,18 +150,12 @@ def node_requirements(context: ReconcileContext) -> list[dict[str, Any]]:
 
 def _engine_problem(context: ReconcileContext, manifest: "ModelManifest") -> str:
     """Return why the engine of the run's image does not do; empty if the engine is not known."""
-    server, settings = context.run.spec.server, context.settings
-    try:
-        launch = settings.launch_of(context.run.spec)
-    except ServerNotAllowedError:
-        return ""  # reported as such
-    engine = launch.engine(server)
-    if engine is None:
+    engine, engines = context.settings.engine_of(context.run.spec)
+    if not engine:
         return ""
     from inferometer_api.manifest.resolution import engine_problem  # noqa: PLC0415 - saves memory
 
-    image = next(iter(launch.images), launch.fetcher_image(server))
-    return engine_problem(manifest, engine, settings.images.engines.get(image) or {engine: ""})
+    return engine_problem(manifest, engine, engines)
 
 
 @dataclass(frozen=True, slots=True)

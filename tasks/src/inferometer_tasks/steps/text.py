@@ -1,5 +1,6 @@
 """Steps on texts: tokens before the model, the answer's span after it."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -33,22 +34,15 @@ def _encode(sample: Sample, tokenizer: Any, most: int, length: int | None) -> An
             f"maxLength is {most}, but the tokenizer adds {own_tokens} tokens of its own to "
             f"{'a text' if sample.context is None else 'a text with a context'}: raise maxLength."
         )
-    own, cut = tokenizer.padding, tokenizer.truncation or {}
     # A tokenizer keeps these settings; each call sets what it needs, and gives its padding back.
-    tokenizer.enable_truncation(
-        most,
-        strategy="only_second" if sample.context else "longest_first",
-        direction=cut.get("direction", "right"),
-    )
+    own = tokenizer.padding
     if length is None:
         tokenizer.no_padding()
     else:
         padding = _padding(tokenizer)
         tokenizer.enable_padding(**padding | {"length": length, "pad_to_multiple_of": None})
     try:
-        if sample.context is None:
-            return tokenizer.encode(sample.content)
-        return tokenizer.encode(sample.content, sample.context)
+        return _cut_to(most, sample, tokenizer)
     except Exception as error:  # the library raises nothing narrower
         raise SampleError(f"The text cannot be split into tokens: {error}.") from error
     finally:
@@ -56,6 +50,26 @@ def _encode(sample: Sample, tokenizer: Any, most: int, length: int | None) -> An
             tokenizer.no_padding()
         else:
             tokenizer.enable_padding(**own)
+
+
+def _cut_to(most: int, sample: Sample, tokenizer: Any) -> Any:
+    """Return the tokens of a text and its context, of which the context is cut.
+
+    The longer of both is cut where a text alone leaves no room for its context.
+    """
+    direction = (tokenizer.truncation or {}).get("direction", "right")
+    if not sample.context:
+        tokenizer.enable_truncation(most, strategy="longest_first", direction=direction)
+        return tokenizer.encode(*_texts(sample))
+    tokenizer.enable_truncation(most, strategy="only_second", direction=direction)
+    with suppress(Exception):  # the context is too short for that, among others
+        return tokenizer.encode(*_texts(sample))
+    tokenizer.enable_truncation(most, strategy="longest_first", direction=direction)
+    return tokenizer.encode(*_texts(sample))
+
+
+def _texts(sample: Sample) -> tuple[Any, ...]:
+    return (sample.content,) if sample.context is None else (sample.content, sample.context)
 
 
 def _padding(tokenizer: Any) -> dict[str, Any]:

@@ -16,7 +16,8 @@ _File = Annotated[
 def check(file: _File) -> None:
     """Check a manifest: its fields, the order of its steps, its files, its constraints here."""
     from inferometer_api.manifest.resolution import satisfied_frameworks
-    from inferometer_cli.local.files import check_manifest_dataset, installed_engines
+    from inferometer_cli.local.engines import installed_engines
+    from inferometer_cli.local.files import check_manifest_dataset
     from inferometer_tasks.assets import Assets
     from inferometer_tasks.errors import TaskRefusedError
     from inferometer_tasks.manifest_file import read_manifest_file

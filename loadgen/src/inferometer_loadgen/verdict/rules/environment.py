@@ -83,11 +83,11 @@ def unexpected_prediction(conditions: ScenarioConditions) -> Violations:
 
 
 def constraint_unchecked(conditions: ScenarioConditions) -> Violations:
-    """Yield a violation if the server does not report what the manifest constrains."""
+    """Yield a violation if it is not known whether the engine satisfies the manifest."""
     if conditions.unchecked_constraint:
         yield Violation(
-            f"The manifest needs {conditions.unchecked_constraint}, and the server does not report "
-            "the version of its engine.",
+            f"The manifest needs {conditions.unchecked_constraint}, and the version of the "
+            "server's engine is not known.",
             "unknown",
             conditions.unchecked_constraint,
         )
