@@ -238,6 +238,7 @@ def test_every_value_reaches_the_settings() -> None:
                 "serving": {"onnxruntime": "1.30.0"},
                 "servingGpu": {},
                 "mlserver": {"onnxruntime": "1.22.1"},
+                "triton": {"onnxruntime": "1.19.2", "openvino": "2024.4.0"},
                 "other": {"openvino": "2026.4.1"},
             },
             "pullPolicy": "Always",

@@ -98,10 +98,11 @@ def test_a_check_reads_slowly(tmp_path: Path) -> None:
     file, waits = tmp_path / "m", list[float]()
     content = bytes(range(256)) * 16384
     file.write_bytes(content)
-    assert checksum(file, sleep=waits.append) == hashlib.sha256(content).hexdigest()
-    # Nothing sleeps here, so that the last pause makes up for all of the file.
-    assert 0.5 < waits[-1] / (len(content) / CHECKED_BYTES_PER_SECOND) <= 1
-    assert waits == sorted(waits)
+    reads = iter([7.0, 7.001, 7.016, 7.25, 7.06])  # the third chunk was read too late for a pause
+    found = checksum(file, sleep=waits.append, now=lambda: next(reads))
+    assert found == hashlib.sha256(content).hexdigest()
+    chunk = len(content) / 4 / CHECKED_BYTES_PER_SECOND
+    assert waits == pytest.approx([chunk - 0.001, 2 * chunk - 0.016, 0, 4 * chunk - 0.06])
     assert checksum(tmp_path / "none") == ""
 
 

@@ -67,7 +67,12 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def checksum(path: Path, *, sleep: Callable[[float], None] = time.sleep) -> str:
+def checksum(
+    path: Path,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.monotonic,
+) -> str:
     """Return the sha256 of a file, or "" if it cannot be read.
 
     The node may be measuring: the file is read slowly, and one that was not in memory leaves
@@ -77,12 +82,12 @@ def checksum(path: Path, *, sleep: Callable[[float], None] = time.sleep) -> str:
     try:
         was_in_memory = resident_bytes(path) > 0
         with path.open("rb", buffering=0) as file:
-            began = time.monotonic()
+            began = now()
             while chunk := file.read(_CHUNK_BYTES):
                 digest.update(chunk)
                 if not was_in_memory:
                     os.posix_fadvise(file.fileno(), 0, file.tell(), os.POSIX_FADV_DONTNEED)
-                sleep(max(0.0, began + file.tell() / CHECKED_BYTES_PER_SECOND - time.monotonic()))
+                sleep(max(0.0, began + file.tell() / CHECKED_BYTES_PER_SECOND - now()))
     except OSError:
         return ""
     return digest.hexdigest()
