@@ -206,7 +206,7 @@ def test_the_settings_have_the_engines_of_the_charts_own_images() -> None:
         ({"registry": "mirror.example.com"}, own),
         ({"tag": "2.0"}, retagged),
         (mirrored, {name: own[name] for name in ("serving", "servingGpu")}),
-        (triton, own | triton["serverEngines"]),
+        (triton, own | {"triton": own["triton"] | triton["serverEngines"]["triton"]}),
     ):
         settings = yaml.safe_load(settings_text(rendered_anew({"images": images})))
         assert settings["images"]["engines"] == expected

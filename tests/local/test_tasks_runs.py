@@ -15,6 +15,7 @@ from inferometer_results.compare.accuracy import accuracy_differences
 from inferometer_tasks.datasets.dataset import open_dataset
 from inferometer_tasks.sample import Sample
 from support.digits import MANIFEST, DigitsNet, trained_net, write_onnx
+from support.inferometer_process import ran
 from support.local_runs import Done, done
 
 
@@ -151,11 +152,14 @@ def test_a_run_stops_at_the_first_failure_if_asked(tmp_path: Path, net: DigitsNe
 def test_a_manifest_that_does_not_fit_is_refused(
     tmp_path: Path, net: DigitsNet, old: str, new: str, words: str
 ) -> None:
-    """Before any request, with what was found and what to do."""
+    """Before any request, with what was found and what to do; by `validate` as well."""
     assert old in MANIFEST
     ended = evaluated(tmp_path, net, rows(3), MANIFEST.replace(old, new))
     assert ended.ended.code == 2
     assert words in ended.ended.stderr
+    checked = ran(tmp_path, "validate", "run.yaml")
+    assert checked.code == 2
+    assert words in checked.stderr
 
 
 def _bomb(folder: Path) -> None:

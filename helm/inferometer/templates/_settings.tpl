@@ -28,7 +28,7 @@ images:
     {{- end }}
     {{- $others := .Values.images.serverEngines | default dict }}
     {{- range $name := list "mlserver" "triton" }}
-    {{- if not (or (hasKey ($.Values.images.servers | default dict) $name) (hasKey $others $name)) }}
+    {{- if not (hasKey ($.Values.images.servers | default dict) $name) }}
     {{- $others = merge (dict) $others (pick $ours $name) }}
     {{- end }}
     {{- end }}

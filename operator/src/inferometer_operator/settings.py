@@ -34,7 +34,8 @@ class Images(Document):
     """Images of further servers, by the names in the descriptors of their runtimes, instead of the
     references there."""
     engines: dict[str, dict[str, _EngineVersion]] = Field(default_factory=dict)
-    """Versions of the engines in an image, by the image's name and the engine. Manifests are
+    """Versions of the engines in an image, by the image's name (`ServerLaunch.engines_in`) and the
+    engine. Manifests are
     resolved over them; without them, the engine of a server is compared with its manifest once it
     has started."""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
@@ -198,10 +199,10 @@ class Settings(Document):
         return custom_launch(self.allowed_servers[custom.name])
 
     def engine_of(self, spec: RunSpec) -> tuple[str, dict[str, str]]:
-        """Return the engine of a run's server, and the versions of the engines in its image.
+        """Return the engine of a run's server, and the known versions of engines in its image.
 
-        Both are empty if the server is External or only the server knows its engine; a version is
-        empty if the settings lack it.
+        Both are empty if the server is External or only the server knows its engine; the version of
+        that engine is empty if the settings lack it.
         """
         try:
             launch = self.launch_of(spec)
@@ -211,4 +212,5 @@ class Settings(Document):
         if engine is None:
             return "", {}
         image = next(iter(launch.images), launch.fetcher_image(spec.server))
-        return engine, self.images.engines.get(image) or {engine: ""}
+        name = image if launch.engines_in is None else launch.engines_in(spec.server)
+        return engine, {engine: "", **self.images.engines.get(name, {})}

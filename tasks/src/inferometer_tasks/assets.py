@@ -16,18 +16,23 @@ _ASSET_FIELDS = ("labels", "vocabulary", "tokenizer")
 def path_within(folder: Path, name: str, what: str) -> Path:
     """Return a path below a folder; raises TaskRefusedError if it leaves it, or is no file."""
     path = folder / name
+    check_within(folder, name, what)
+    if not path.is_file():
+        raise TaskRefusedError(f"{what} is {name!r}, but {path} is no file.")
+    return path
+
+
+def check_within(folder: Path, name: str, what: str) -> None:
+    """Raise TaskRefusedError if a path leaves its folder."""
     root = folder.resolve()
     try:
-        within = not Path(name).is_absolute() and path.resolve().is_relative_to(root)
+        within = not Path(name).is_absolute() and (folder / name).resolve().is_relative_to(root)
     except (ValueError, RuntimeError) as error:  # a name that no file can have, a loop of links
         raise TaskRefusedError(f"{what} is {name!r}, which names no file: {error}.") from error
     if not within:
         raise TaskRefusedError(
             f"{what} is {name!r}, which leaves the folder {folder}: use a path below it."
         )
-    if not path.is_file():
-        raise TaskRefusedError(f"{what} is {name!r}, but {path} is no file.")
-    return path
 
 
 def _paths_in_steps(manifest: ModelManifest) -> tuple[str, ...]:
@@ -99,6 +104,7 @@ class Assets:
     def _content(self, path: str) -> bytes:
         asset = self._declared.get(path, Asset(path=path))
         if asset.text is not None:
+            check_within(self._folder, path, "The asset")
             content = asset.text.encode()
         else:
             file = path_within(self._folder, path, "The asset")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from inferometer_api.runtimes.table import RUNTIMES
 from inferometer_cli.local import engines
 from support.command import Command
 from support.digits import MANIFEST
@@ -38,6 +39,7 @@ def inferometer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
 
 def _session(folder: Path, monkeypatch: pytest.MonkeyPatch, *files: str) -> None:
     """Let process 7 lead a session in which process 8 has mapped some files."""
+    folder.mkdir(exist_ok=True)
     for process, mapped in ((7, ()), (8, files), (9, ("/x/libopenvino.so.2990",))):
         of_process = folder / str(process)
         of_process.mkdir()
@@ -83,6 +85,47 @@ def test_a_package_that_a_process_has_loaded_is_known() -> None:
         assert engines.loaded_version(process.pid, "onnxruntime") == version("onnxruntime")
         assert engines.loaded_version(process.pid, "openvino") == ""
         process.communicate(b"\n")
+
+
+def test_a_folder_above_a_package_may_have_the_engines_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package is the folder of this name that lies next to its metadata."""
+    site = tmp_path / "onnxruntime" / "site"
+    metadata = site / "onnxruntime-1.22.1.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Name: onnxruntime\nVersion: 1.22.1\n")
+    _session(tmp_path / "proc", monkeypatch, f"{site}/onnxruntime/capi/state.so")
+    assert engines.loaded_version(7, "onnxruntime") == "1.22.1"
+
+
+@pytest.mark.parametrize(
+    ("begin", "version"),
+    [
+        ("#!{bin}/python3.11\n", "2.0.1"),
+        ("#! {bin}/python -s\n", "2.0.1"),
+        ('#!/bin/sh\n\'\'\'exec\' "{bin}/python" "$0" "$@"\n', "2.0.1"),
+        ('#!/bin/sh\nexec /opt/mlserver/bin/mlserver "$@"\n', ""),
+        ("#!/usr/bin/python3\n", ""),
+        ("\x7fELF", ""),
+    ],
+)
+def test_a_wrapper_has_not_the_engine_of_the_folder_in_which_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: str, version: str
+) -> None:
+    """Only a script that names the Python next to it runs in that environment."""
+    program = tmp_path / "bin" / "mlserver"
+    program.parent.mkdir()
+    program.write_text(begin.format(bin=program.parent))
+    program.chmod(0o755)
+    metadata = tmp_path / "lib/python3.11/site-packages/onnxruntime-2.0.1.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Name: onnxruntime\nVersion: 2.0.1\n")
+    monkeypatch.setenv("PATH", str(program.parent))
+    launch = RUNTIMES["MLServer"].launch
+    assert launch
+    assert launch.local
+    assert engines.engines_of(launch.local, "onnxruntime") == {"onnxruntime": version}
 
 
 @pytest.mark.parametrize("constraint", [">=1.20 <2", "^2"])

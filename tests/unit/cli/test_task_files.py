@@ -212,7 +212,10 @@ def _program(folder: Path, name: str) -> Path:
     """Write a program that does nothing, in a virtual environment; return the environment."""
     program = folder / "environment" / "bin" / name
     program.parent.mkdir(parents=True)
-    program.write_text("#!/bin/sh\n")
+    python = program.with_name("python")
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    program.write_text(f"#!{python}\n")
     program.chmod(0o755)
     return program.parents[1]
 
@@ -260,3 +263,25 @@ def test_an_engine_that_a_server_never_has_is_refused_before_it_starts(
     taken = inferometer("validate", file, "--set", "spec.server.tritonBackend=Python")
     assert taken.code == 1
     assert "The server died before it was ready" in taken.stderr
+
+
+def test_tune_leaves_out_an_engine_that_the_manifest_excludes(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """Also the first one, whose outputs would be the reference; with none left it is refused."""
+    one = '{name: onnxruntime, version: ">=1.20 <2"}'
+    (tmp_path / "model.yaml").write_text(MANIFEST.replace(one, "{name: onnxruntime, version: ^0}"))
+    words = ("--p99", "50ms", "--engines", "OnnxRuntime")
+    ended = inferometer("tune", str(tmp_path / "model.onnx"), *words)
+    assert ended.code == 2
+    assert "OnnxRuntime:Default is left out: " in ended.stderr
+    assert "needs onnxruntime ^0, and nothing here satisfies that" in ended.stderr
+
+
+def test_overhead_resolves_the_manifest_of_its_model(inferometer: Command, tmp_path: Path) -> None:
+    """Before anything is measured, as every other command."""
+    (tmp_path / "model.yaml").write_text(MANIFEST.replace(">=1.20 <2", "^0"))
+    ended = inferometer("overhead", str(tmp_path / "model.onnx"))
+    assert ended.code == 2
+    assert "needs onnxruntime ^0, and nothing here satisfies that" in ended.stderr
+    assert str(tmp_path / "model.yaml") in ended.stderr

@@ -9,6 +9,7 @@ import pytest
 from typing_extensions import override
 
 from inferometer_api.plan.load_plan import LoadPlan
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.errors import NodesForbiddenError
 from inferometer_operator.cluster.reader import Reader
@@ -161,6 +162,27 @@ def test_an_engine_that_the_images_lack_is_refused(version: str, server: Any, wo
     message = refusal(played(a_manifest(version=version), settings=_with_engines(), **server))
     assert words in message
     assert message.startswith("spec.model.manifest: ")
+
+
+@pytest.mark.parametrize(
+    ("backend", "stated", "version"),
+    [
+        ("OnnxRuntime", {"triton": {"onnxruntime": "1.19.2"}}, "1.19.2"),
+        ("Python", {"triton": {"onnxruntime": "1.19.2"}}, ""),
+        ("Python", {"tritonPython": {"onnxruntime": "1.22.1"}}, "1.22.1"),
+        ("OpenVino", {"triton": {"onnxruntime": "1.19.2"}}, ""),
+    ],
+)
+def test_what_is_stated_of_one_back_end_says_nothing_of_another(
+    backend: Any, stated: Any, version: str
+) -> None:
+    """An engine of which nothing is stated is not known, and none that the image lacks."""
+    images = SETTINGS.images.model_copy(update={"engines": stated})
+    settings = SETTINGS.model_copy(update={"images": images})
+    raw = a_run(server={"runtime": "Triton", "tritonBackend": backend})
+    run = BenchmarkRun.model_validate(raw, by_alias=True, by_name=False)
+    engine, versions = settings.engine_of(run.spec)
+    assert versions[engine] == version
 
 
 def test_an_engine_in_an_image_of_unknown_content_is_compared_later() -> None:

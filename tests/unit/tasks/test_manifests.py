@@ -84,6 +84,10 @@ def written(folder: Path, text: str = MANIFEST) -> Path:
         ("1.22.9", "1.20 - 1.22", True),
         ("1.23.0", "1.20 - 1.22 || 2.x", False),
         ("2.3.0", "1.20 - 1.22 || 2.x", True),
+        ("1.23.0", "1.20 - *", True),
+        ("1.19.0", "1.20 - x", False),
+        ("2.9.0", "* - 2", True),
+        ("3.0.0", "* - 2", False),
         ("1.2.9", "~>1.2", True),
         ("1.3.0", "~>1.2", False),
         ("1.2.9", "~> 1.2.3", True),
@@ -260,8 +264,11 @@ def test_one_of_several_engines_is_enough(
         ("[{name: a}, {name: a}]", "framework[1].name: stands at index 0 already"),
         ("[{name: a}, {name: A}]", "framework[1].name: stands at index 0 already"),
         ("[{name: a}, {name: b, version: new}]", "[1].version: cannot be read: write one like"),
-        ("{name: a, version: new}", "line 8: framework[0].version: cannot be read: write one"),
+        ("{name: a, version: new}", "line 8: framework.version: cannot be read: write one like"),
+        ("\n  name: a\n  version: 1.20- 2", "line 10: framework.version: cannot be read: write"),
         ("{name: a, version: 1.2}", 'found 1.2: write it in quotes, "1.2"'),
+        ("{name: a, version: 1.20}", 'found 1.20: write it in quotes, "1.20"'),
+        ("[{name: a, version: 1.20}]", 'found 1.20: write it in quotes, "1.20"'),
         ("{name: a, versoin: '1'}", "unknown field; did you mean version?"),
     ],
 )
@@ -285,6 +292,14 @@ def test_everything_that_the_machine_lacks_is_named(tmp_path: Path) -> None:
     for words in ("device GPU", "aarch64, and this is x86_64", "4 CPUs", "8Gi of memory"):
         assert words in str(refused.value)
     check_machine(manifest, Machine("aarch64", 4, 8 << 30, "GPU"))
+
+
+@pytest.mark.parametrize("path", ["../labels.txt", "/etc/labels.txt"])
+def test_a_text_in_the_manifest_has_a_path_below_its_folder(path: str, tmp_path: Path) -> None:
+    """Although no file is read: another person may unpack it."""
+    manifest = read_manifest(written(tmp_path, MANIFEST.replace("labels.txt", path)))
+    with pytest.raises(TaskRefusedError, match="leaves the folder"):
+        Assets(manifest, tmp_path).check()
 
 
 @pytest.mark.parametrize("path", ["../labels.txt", "/etc/hostname", "absent.txt"])

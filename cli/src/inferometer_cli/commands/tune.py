@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _MOST_CONNECTIONS = 512
 """A server needs a file for each, and most systems allow a process 1024."""
+_RUNTIME_ADVICE = "change server.runtime"
 _ENGINES = (("OnnxRuntime", "Default"), ("OpenVino", "FP32"), ("OpenVino", "BF16"))
 _Model = Annotated[
     str,
@@ -116,7 +117,7 @@ def tune(  # noqa: PLR0913 - one argument for each option
     try:
         grid = candidates(
             len(os.sched_getaffinity(0)),
-            _engines(engines),
+            maker.taken(_engines(engines)),
             _batch_sizes(batches),
             delay_us=min(2000, maker.bound_microseconds // 10),
             most=most,
@@ -272,6 +273,26 @@ class _Maker:
             max_batch_size=batching.max_batch_size if batching else 0,
             max_delay_microseconds=batching.max_delay_microseconds if batching else 0,
         )
+
+    def taken(self, engines: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return the engines that the manifest of the model takes, and print why others are out.
+
+        Raises RefusedError if it takes none of them.
+        """
+        from inferometer_cli.local.files import manifest_file
+
+        found, refusals = [], list[str]()
+        for engine in engines:
+            try:
+                manifest_file(self.checked(engine), Path.cwd())
+            except RefusedError as refusal:
+                refusals.append(str(refusal).replace(_RUNTIME_ADVICE, "name it in --engines"))
+                print_message(f"{':'.join(engine)} is left out: {refusals[-1]}")
+            else:
+                found.append(engine)
+        if not found:
+            raise RefusedError(refusals[0])
+        return found
 
     def checked(self, engine: tuple[str, str]) -> BenchmarkRun:
         """Return the run of an engine in a precision; raises RefusedError if it cannot run here."""

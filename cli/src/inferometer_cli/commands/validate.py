@@ -47,9 +47,10 @@ def validate(
     """Check that a file is a BenchmarkRun that can be run here, or report what is wrong.
 
     The server is started with the model and the inputs, as a run would, and stopped once it is
-    ready. Local data sets, also that of the manifest, must be there and have their checksum. Not
-    checked, because only a run can: models from https://, External servers. Prints how long the
-    run takes. Of a BenchmarkSuite every cell is checked, and each server is started once.
+    ready and a manifest was compared with engine and model. Local data sets, also that of the
+    manifest, must be there and have their checksum. Not checked, because only a run can: models
+    from https://, External servers. Prints how long the run takes. Of a BenchmarkSuite every cell
+    is checked, and each server is started once.
     For a cluster use `inferometer preflight`.
     """
     suite = None if file == STANDARD_INPUT else read_suite(file, set_ or [])

@@ -16,6 +16,8 @@ _LIBRARIES = {
     "openvino": (re.compile(r"libopenvino\.so\.(\d\d)(\d)(\d)"), "20{}.{}.{}"),
 }
 """Names of the engines' libraries, and the versions in them: libopenvino.so.2641 is 2026.4.1."""
+_INTERPRETER = re.compile(r"""(?:#!|'''exec' ?)\s*"?(/[^"\n]*?/python[\d.]*)"?(?:\s|$)""")
+_LONGEST_LINE = 4096
 _PROCESSES = Path("/proc")
 
 
@@ -30,13 +32,33 @@ def installed_engines() -> dict[str, str]:
 
 
 def engines_of(local: LocalSupport, engine: str) -> dict[str, str]:
-    """Return the versions of engines that a local server has, by name; "" if not known."""
+    """Return the versions of engines that a local server has, by name; "" if not known.
+
+    They are known of a program of Python that runs in the environment in which it lies: a wrapper
+    may start another one.
+    """
     if local.executable is None:
         return installed_engines()
     found = shutil.which(local.executable)
-    folders = Path(found).resolve().parent.parent.glob("lib/python*/site-packages") if found else ()
+    if found is None:
+        return {engine: ""}
+    program = Path(found).resolve()
+    runs_here = any(each.parent.resolve() == program.parent for each in _interpreters(program))
+    folders = program.parent.parent.glob("lib/python*/site-packages") if runs_here else ()
     versions = (_version_in(each, engine) for each in folders)
     return {engine: next(filter(None, versions), "")}
+
+
+def _interpreters(program: Path) -> Iterator[Path]:
+    """Yield the Python that a script names; a long path stands in its second line."""
+    try:
+        with program.open("rb") as file:
+            lines = [file.readline(_LONGEST_LINE) for _ in range(2)]
+    except OSError:
+        return
+    for line in lines:
+        if found := _INTERPRETER.match(line.decode(errors="replace")):
+            yield Path(found[1])
 
 
 def loaded_version(session: int, engine: str) -> str:
@@ -47,8 +69,9 @@ def loaded_version(session: int, engine: str) -> str:
     """
     files = {file for process in _processes(session) for file in _mapped_files(process)}
     for file in sorted(files):
-        folder, package, _ = file.partition(f"/{engine}/")
-        if package and (known := _version_in(Path(folder), engine)):
+        packages = (each for each in Path(file).parents if each.name == engine)
+        versions = (_version_in(each.parent, engine) for each in packages)
+        if known := next(filter(None, versions), ""):
             return known
     pattern, form = _LIBRARIES[engine]
     names = (pattern.fullmatch(Path(file).name) for file in sorted(files))

@@ -102,7 +102,8 @@ def manifest_file(run: BenchmarkRun, base: Path) -> "ManifestFile | None":
             if engine is not None:
                 check_engine(file.manifest, engine, engines_of(launch.local, engine))
     except TaskRefusedError as error:
-        raise RefusedError(str(error)) from error
+        of_file = "" if str(path) in str(error) else f"{path}: "
+        raise RefusedError(f"{of_file}{error}") from error
     _check_accuracy(run, file.manifest)
     return file
 

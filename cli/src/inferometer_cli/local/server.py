@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from inferometer_api.plan.cluster_objects import DEFAULT_PORTS
 from inferometer_api.plan.fetch_commands import fetch_command, fetch_other_command
-from inferometer_api.plan.launch import server_containers
-from inferometer_api.plan.load_plan import StartEvidence
+from inferometer_api.plan.launch import load_plan, server_containers
+from inferometer_api.plan.load_plan import PlannedServer, StartEvidence
 from inferometer_api.results.result import Outcome
 from inferometer_api.runtimes.descriptor import LOOPBACK, Listen, ServerLaunch, ServerStart
 from inferometer_api.runtimes.table import launch_of
@@ -229,22 +229,53 @@ async def try_server(
 ) -> Outcome | None:
     """Start the server of a run, and stop it once it is ready.
 
-    Return why it did not become ready, None if it did. Raises what `fetch_model`, `start_server`
-    and `check_loaded_engine` raise.
+    A manifest is compared with the engine and the model that it has. Return why it did not become
+    ready, None if it did. Raises what `fetch_model` and `start_server` raise, and RefusedError if
+    the manifest does not fit.
     """
     async with AsyncExitStack() as stack:
         model = await fetch_model(run, base, file, stack, lambda _: None)
         server = await start_server(run, model, stack, allow_python_steps=allow_python_steps)
         check_loaded_engine(run, manifest, server.engine_version)
         process = server.process
-        if process is None or server.ready_by is None:
-            return None
-        try:
-            async with asyncio.timeout_at(server.ready_by):
-                is_ready = await wait_until_ready(process)
-        except TimeoutError:
-            raise not_ready_error(run, process) from None
-        return None if is_ready else await wait_for_death(process)
+        if process is not None and server.ready_by is not None:
+            try:
+                async with asyncio.timeout_at(server.ready_by):
+                    is_ready = await wait_until_ready(process)
+            except TimeoutError:
+                raise not_ready_error(run, process) from None
+            if not is_ready:
+                return await wait_for_death(process)
+        if any(each.accuracy or each.sampled_accuracy for each in run.spec.scenarios):
+            await _check_task(run, manifest, server, allow_python_steps=allow_python_steps)
+        return None
+
+
+async def _check_task(
+    run: BenchmarkRun,
+    manifest: "ManifestFile | None",
+    server: TargetServer,
+    *,
+    allow_python_steps: bool,
+) -> None:
+    """Check a manifest against the model of its server, as the load generator does in a run."""
+    # Slow to import, and only needed for scenarios with accuracy.
+    from inferometer_loadgen.task.model_task import check_task
+    from inferometer_tasks.errors import TaskRefusedError
+
+    plan = load_plan(
+        run,
+        place="Local",
+        servers=[PlannedServer(url=server.url)],
+        engine_version=server.engine_version,
+        manifest_file=None if manifest is None else str(manifest.path),
+        manifest_sha256=None if manifest is None else manifest.sha256,
+        allow_python_steps=allow_python_steps,
+    )
+    try:
+        await check_task(plan)
+    except TaskRefusedError as error:
+        raise RefusedError(str(error)) from error
 
 
 def _free_ports(launch: ServerLaunch) -> Listen:

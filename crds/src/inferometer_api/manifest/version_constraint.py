@@ -8,7 +8,7 @@ from packaging.version import InvalidVersion, Version
 
 _TERM = re.compile(r"(>=|<=|==|!=|=|>|<|\^|~>?)?\s*v?([0-9][0-9A-Za-z.+*-]*|[*xX][0-9.*xX]*)")
 
-_HYPHENS = re.compile(r"^\s*v?([0-9]\S*)\s+-\s+v?([0-9]\S*)\s*$")
+_HYPHENS = re.compile(r"^\s*v?([0-9*xX]\S*)\s+-\s+v?([0-9*xX]\S*)\s*$")
 """A range from one version to another, both included."""
 
 
@@ -90,16 +90,18 @@ def _specifiers(part: str, whole: str) -> SpecifierSet:
     text = part.replace(",", " ").strip()
     terms = _TERM.findall(text)
     if not terms or _TERM.sub("", text).strip():
-        raise ConstraintError(
-            f"The version constraint {whole!r} cannot be read: write one like '>=1.20 <2', "
-            "'^1.20', '~1.20.1', '1.20.x', '1.20 - 1.22' or '*'."
-        )
+        raise _unreadable(whole)
     try:
         return SpecifierSet(",".join(_specifier(operator, term) for operator, term in terms))
     except (InvalidSpecifier, InvalidVersion) as error:
-        raise ConstraintError(
-            f"The version constraint {whole!r} cannot be read: {error}."
-        ) from error
+        raise _unreadable(whole) from error
+
+
+def _unreadable(constraint: str) -> ConstraintError:
+    return ConstraintError(
+        f"The version constraint {constraint!r} cannot be read: write one like '>=1.20 <2', "
+        "'^1.20', '~1.20.1', '1.20.x', '1.20 - 1.22' or '*'."
+    )
 
 
 def _specifier(operator: str, term: str) -> str:

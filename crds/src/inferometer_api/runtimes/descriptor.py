@@ -190,6 +190,9 @@ class ServerLaunch:
     (images.servers)."""
     engine: Callable[[Server], str | None]
     """The name of the engine that computes, in lower case; None: only the server knows it."""
+    engines_in: Callable[[Server], ImageName] | None = None
+    """The name under which the operator's settings have the versions of a server's engines; None:
+    that of its image."""
     http_port: int = HTTP_PORT
     grpc_port: int = GRPC_PORT
     metrics_port: int | None = None

@@ -108,6 +108,8 @@ TRITON = RuntimeDescriptor(
         containers=_containers,
         fetcher_image=lambda _: "serving",
         engine=lambda server: _ENGINES[_backend(server)],
+        # Packages of Python are none of the back ends' libraries.
+        engines_in=lambda server: "tritonPython" if _backend(server) == "Python" else "triton",
         images={"triton": "nvcr.io/nvidia/tritonserver:24.10-py3"},
         metrics_port=8002,
         ready_path="/v2/health/ready",

@@ -7,8 +7,9 @@ import difflib
 import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -46,10 +47,16 @@ class Problem:
 
 
 def describe_errors(
-    error: ValidationError, data: Any, model: type[Document] = BenchmarkRun
+    error: ValidationError,
+    data: Any,
+    model: type[Document] = BenchmarkRun,
+    decimals: Mapping[Where, str] = MappingProxyType({}),
 ) -> Iterator[tuple[Where, str]]:
-    """Yield the path and a sentence for each error of pydantic in a document of this model."""
-    root = _Root(model)
+    """Yield the path and a sentence for each error of pydantic in a document of this model.
+
+    `decimals` has numbers with a point as they are written.
+    """
+    root = _Root(model, decimals)
     for details in error.errors(include_url=False, include_input=False):
         cause = details.get("ctx", {}).get("error")
         if isinstance(cause, FaultsError):
@@ -127,7 +134,8 @@ def _with_found(text: str, data: Any, where: Where, root: "_Root") -> str:
         return as_sentence(f"{text}; null means absent: write {nulls[0]}: {{}}" if nulls else text)
     if "; found " in text or (isinstance(value, dict | list) and not text.startswith("must be")):
         return as_sentence(text)
-    return as_sentence(f"{text}; found {describe_value(value)}{_hint(value, root.node(where))}")
+    written = root.written(value, as_written(where, data))
+    return as_sentence(f"{text}; found {written}{_hint(value, written, root.node(where))}")
 
 
 def _member(value: Any, step: int | str) -> Any:
@@ -135,7 +143,21 @@ def _member(value: Any, step: int | str) -> Any:
     return value if step == 0 and isinstance(value, dict) else value[step]
 
 
-def _hint(value: Any, node: Schema) -> str:
+def as_written(where: Where, data: Any) -> Where:
+    """Return a place as it is in the data, where a mapping may stand for a list of one."""
+    found: list[int | str] = []
+    for step in where:
+        if step == 0 and isinstance(data, dict):
+            continue
+        found.append(step)
+        try:
+            data = data[step]
+        except (KeyError, IndexError, TypeError):
+            data = None
+    return tuple(found)
+
+
+def _hint(value: Any, written: str, node: Schema) -> str:
     """Return what to do about a value of the wrong type or spelling, empty where nothing helps."""
     if isinstance(value, bool):
         words = "true, yes, on and y" if value else "false, no, off and n"
@@ -143,7 +165,7 @@ def _hint(value: Any, node: Schema) -> str:
         return f", as YAML reads {words}: write a text in quotes" if is_text else ""
     if not isinstance(value, str | int | float):
         return ""
-    text = value if isinstance(value, str) else describe_value(value)
+    text = value if isinstance(value, str) else written
     near = nearest(text, [*map(str, node.get("enum", ()))])
     if near is not None and near != text:
         return f"; did you mean {near}?"
@@ -225,8 +247,13 @@ def _range(node: Schema, low: str, high: str, unit: str) -> str:
 class _Root:
     """The schema of a document, from which places are looked up."""
 
-    def __init__(self, model: type[Document]) -> None:
+    def __init__(self, model: type[Document], decimals: Mapping[Where, str]) -> None:
         self._schema = _schema(model)
+        self._decimals = decimals
+
+    def written(self, value: Any, where: Where) -> str:
+        """Return a value as it is written, or described."""
+        return self._decimals.get(where) or describe_value(value)
 
     def node(self, where: Where) -> Schema:
         """Return the schema of a place, empty where there is none."""

@@ -8,7 +8,13 @@ from pydantic import ValidationError
 from inferometer_api.document import API_VERSION, Document
 from inferometer_api.rules import Where, format_path
 from inferometer_api.spec.overrides import OverrideError, with_override
-from inferometer_api.spec.problems import Problem, as_sentence, describe_errors, describe_value
+from inferometer_api.spec.problems import (
+    Problem,
+    as_sentence,
+    as_written,
+    describe_errors,
+    describe_value,
+)
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.yaml_text import UnreadableTextError, YamlText, read_yaml
 
@@ -66,8 +72,10 @@ def parse_document(
         return model.model_validate(read.data, by_alias=True, by_name=False)
     except ValidationError as error:
         found = [
-            _problem(where, message, read, overridden)
-            for where, message in dict.fromkeys(describe_errors(error, read.data, model))
+            _problem(as_written(where, read.data), message, read, overridden)
+            for where, message in dict.fromkeys(
+                describe_errors(error, read.data, model, read.decimals)
+            )
         ]
         # In the file's order, as a person goes through it.
         found.sort(key=lambda problem: (problem.line is None, problem.line or 0))

@@ -67,10 +67,13 @@ class UnreadableTextError(ValueError):
 
 @dataclass(slots=True)
 class YamlText:
-    """The data of a text, and the line (from 1) of each value by its place."""
+    """The data of a text, and what it does not keep of each value, by its place."""
 
     data: Any = None
     lines: dict[Where, int] = field(default_factory=dict)
+    """Lines from 1."""
+    decimals: dict[Where, str] = field(default_factory=dict)
+    """Numbers with a point, as they are written: 1.20."""
 
 
 def read_yaml(text: str) -> YamlText:
@@ -89,7 +92,7 @@ def read_yaml(text: str) -> YamlText:
             fact = f"found {len(nodes)} documents; a file holds one: split it at ---"
             raise UnreadableTextError(fact, nodes[1].start_mark)
         for node in nodes:
-            read.data = _value(node, (), read.lines)
+            read.data = _value(node, (), read)
     except yaml.MarkedYAMLError as error:
         fact = " ".join(part for part in (error.problem, error.note) if part) or "a syntax error"
         raise UnreadableTextError(_with_hint(fact), error.problem_mark) from error
@@ -120,20 +123,23 @@ def _with_hint(fact: str) -> str:
     return fact
 
 
-def _value(node: yaml.Node, where: Where, lines: dict[Where, int], *parents: yaml.Node) -> Any:
+def _value(node: yaml.Node, where: Where, read: YamlText, *parents: yaml.Node) -> Any:
     """Return the data of a node whose place is `where`, and record the lines of all its places."""
+    lines = read.lines
     lines.setdefault(where, node.start_mark.line + 1)
     if len(lines) > _MAXIMUM_VALUES:
         raise UnreadableTextError(f"more than {_MAXIMUM_VALUES} values", node.start_mark)
     if node in parents:
         raise UnreadableTextError("an alias refers to its own parent", node.start_mark)
     if isinstance(node, yaml.ScalarNode):
+        if node.tag == f"{_TAG}float":
+            read.decimals[where] = node.value
         return _scalar(node)
     if node.tag not in {f"{_TAG}map", f"{_TAG}seq"}:
         raise UnreadableTextError(f"the tag {node.tag} is unknown", node.start_mark)
     if isinstance(node, yaml.SequenceNode):
         items = enumerate(node.value)
-        return [_value(item, (*where, index), lines, node, *parents) for index, item in items]
+        return [_value(item, (*where, index), read, node, *parents) for index, item in items]
     found: dict[str, Any] = {}
     for key_node, value_node in node.value:
         key = _scalar(key_node) if isinstance(key_node, yaml.ScalarNode) else None
@@ -145,7 +151,7 @@ def _value(node: yaml.Node, where: Where, lines: dict[Where, int], *parents: yam
             fact = f'the key "{key}" already appears in line {lines[place]}'
             raise UnreadableTextError(fact, key_node.start_mark)
         lines[place] = key_node.start_mark.line + 1
-        found[key] = _value(value_node, place, lines, node, *parents)
+        found[key] = _value(value_node, place, read, node, *parents)
     return found
 
 

@@ -12,6 +12,7 @@ from inferometer_api.manifest.version_constraint import ConstraintError
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.results.accuracy import ManifestInfo
 from inferometer_loadgen.server.control_plane import ServerDescription
+from inferometer_loadgen.server.servers import Servers
 from inferometer_tasks.assets import Assets
 from inferometer_tasks.errors import TaskRefusedError
 from inferometer_tasks.manifest_file import ManifestFile, read_manifest_file
@@ -51,6 +52,19 @@ def load_task(plan: LoadPlan, description: ServerDescription, metrics: Sequence[
         pipeline = PythonSteps(manifest, assets)
     check_labels(manifest, pipeline, description.outputs)
     return ModelTask(manifest, pipeline)
+
+
+async def check_task(plan: LoadPlan) -> None:
+    """Check the manifest of a run against the model of its server, which is ready.
+
+    Raises TaskRefusedError if a scenario could not use them together, and what `Servers.describe`
+    raises.
+    """
+    first, *_ = await Servers(plan).describe(lambda *_: None)
+    for each in plan.run.spec.scenarios:
+        evaluated = each.accuracy or each.sampled_accuracy
+        if evaluated is not None:
+            load_task(plan, first, evaluated.metrics)
 
 
 def _served_task(manifest: Manifest, assets: Assets, description: ServerDescription) -> ModelTask:
