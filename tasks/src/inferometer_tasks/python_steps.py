@@ -14,6 +14,9 @@ from inferometer_tasks.pipeline import StepTimes, TaskPipeline, Tensors
 from inferometer_tasks.sample import Array, Classes, Prediction, Sample, ScoredClass
 from inferometer_tasks.steps.tensor import DTYPES
 
+_OF_FOREIGN_CODE = (Exception, SystemExit, KeyboardInterrupt)
+"""Whatever it raises: sys.exit() of a script ends its sample, not the process that runs it."""
+
 
 class PythonSteps(TaskPipeline):
     """Steps of which the manifest's own Python takes the place.
@@ -38,7 +41,10 @@ class PythonSteps(TaskPipeline):
         found = _call(self._pre, "preprocess", self._context(sample), sample.content)
         self.times.add("preprocess", since)
         if not isinstance(found, Mapping):
-            raise TaskRefusedError("preprocess must return the inputs by name: a dict of arrays.")
+            raise SampleError(
+                f"preprocess returned {found!r:.100}: it must return the inputs by name, a dict of "
+                "arrays."
+            )
         return {str(name): np.asarray(array) for name, array in found.items()}
 
     @override
@@ -91,7 +97,7 @@ def _function(source: str | None, name: str) -> Callable[..., Any] | None:
     names: dict[str, Any] = {"np": np}
     try:
         exec(compile(source, f"<{name}>", "exec"), names)  # noqa: S102 - the user allowed it
-    except Exception as error:  # whatever foreign code raises
+    except _OF_FOREIGN_CODE as error:
         raise TaskRefusedError(f"The Python of {name} cannot be loaded: {error!r}.") from error
     found = names.get(name)
     if not callable(found):
@@ -103,5 +109,5 @@ def _function(source: str | None, name: str) -> Callable[..., Any] | None:
 def _call(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
     try:
         return function(*arguments)
-    except Exception as error:  # whatever foreign code raises
+    except _OF_FOREIGN_CODE as error:
         raise SampleError(f"{name} failed: {error!r}.") from error

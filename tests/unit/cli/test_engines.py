@@ -154,3 +154,23 @@ def test_the_engine_of_a_wrapped_server_is_compared_once_it_runs(
     if constraint == "^2":
         ended = inferometer("run", file)
         assert (ended.code, refusal in ended.stderr) == (2, True)
+
+
+def test_a_server_whose_interpreter_is_missing_is_named(
+    inferometer: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in an environment that was moved: `validate` and `run` refuse alike."""
+    program = tmp_path / "bin" / "mlserver"
+    program.parent.mkdir()
+    program.write_text("#!/nonexistent/python\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    spec = {"model": {"uri": "file:model.onnx"}, "server": {"runtime": "MLServer"}}
+    save(identity(), tmp_path / "model.onnx")
+    file = str(run_file(tmp_path, {"singleStream": {}}, spec=spec))
+    for command in ("validate", "run"):
+        ended = inferometer(command, file)
+        assert ended.code == 2
+        assert (
+            f"The server cannot be started: {program}: No such file or directory." in ended.stderr
+        )

@@ -278,10 +278,13 @@ def test_tune_leaves_out_an_engine_that_the_manifest_excludes(
     assert "needs onnxruntime ^0, and nothing here satisfies that" in ended.stderr
 
 
-def test_overhead_resolves_the_manifest_of_its_model(inferometer: Command, tmp_path: Path) -> None:
-    """Before anything is measured, as every other command."""
+@pytest.mark.parametrize("command", ["overhead", "bound", "advise"])
+def test_every_command_resolves_the_manifest_of_its_model(
+    inferometer: Command, tmp_path: Path, command: str
+) -> None:
+    """Before anything is measured."""
     (tmp_path / "model.yaml").write_text(MANIFEST.replace(">=1.20 <2", "^0"))
-    ended = inferometer("overhead", str(tmp_path / "model.onnx"))
+    ended = inferometer(command, str(tmp_path / "model.onnx"))
     assert ended.code == 2
     assert "needs onnxruntime ^0, and nothing here satisfies that" in ended.stderr
     assert str(tmp_path / "model.yaml") in ended.stderr

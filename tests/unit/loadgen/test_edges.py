@@ -197,3 +197,19 @@ def test_settings_that_the_engine_did_not_take(
     described = ServerDescription("", "", [], [], [], [], settings)
     server = Server.model_validate(requested)
     assert [tuple(each) for each in not_obtained(server, [described, described])] == found
+
+
+def test_settings_of_each_model_of_a_mix_count() -> None:
+    """Another model may compute otherwise than the run's own, whichever of them comes first."""
+    fields = {"layers_by_precision": '{"FP16": 2}', "precision": "FP16", "threads": "1"}
+    own, half = (
+        ServerDescription("", "", [], [], [], [], fields | changed)
+        for changed in ({"layers_by_precision": "{}", "precision": "FP32"}, {})
+    )
+    server = Server.model_validate({"precision": "FP32", "threads": 1})
+    assert not_obtained(server, [own]) == ()
+    (found,) = not_obtained(server, [own], {"half": half})
+    assert tuple(found) == (
+        *("precision", "FP32", "FP16"),
+        "of the layers of half that multiply matrices, 2 in FP16",
+    )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from inferometer_api.results.accuracy import AccuracyFigure, AccuracyResult, EvaluatedDataset
 from inferometer_api.results.result import OutputSamples, ResultDocument, SampledOutput
+from inferometer_api.spec.model_mix import MixedModel
 from inferometer_results.compare.comparison import compare, compare_rounds
 from inferometer_results.compare.gate import gate
 from inferometer_results.compare.outputs import agreement_sentence, compare_outputs
@@ -162,6 +163,22 @@ def test_other_engines_are_ranked_only_with_equivalent_outputs() -> None:
     assert _words(slow, _result(5, None, **FAST)) == {"not judged"}
     # The same engine and precision compute the same, whatever the samples say.
     assert _words(slow, _result(5, -SCORES)) == {"better"}
+
+
+def test_a_mix_is_not_ranked_by_the_outputs_of_one_of_its_models() -> None:
+    """Another engine may compute something else for the models whose outputs were not kept."""
+
+    def mixed(document: ResultDocument, *models: str) -> ResultDocument:
+        run = document.run
+        mix = [MixedModel(model=each) for each in models]
+        scenario = run.spec.scenarios[0].model_copy(update={"mix": mix})
+        spec = run.spec.model_copy(update={"scenarios": [scenario, *run.spec.scenarios[1:]]})
+        return document.model_copy(update={"run": run.model_copy(update={"spec": spec})})
+
+    slow, fast = _result(10, SCORES), _result(5, SCORES, **FAST)
+    own = slow.run.spec.model.served_name
+    assert _words(mixed(slow, own), mixed(fast, own)) == {"better"}
+    assert _words(mixed(slow, own, "other"), mixed(fast, own, "other")) == {"not judged"}
 
 
 def test_interleaved_runs_follow_the_same_rule() -> None:

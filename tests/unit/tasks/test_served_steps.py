@@ -104,6 +104,27 @@ def test_predictions_survive_the_way_through_tensors(
             check_same(client.prediction(rows, Sample("s", b"")), wanted)
 
 
+PRE = "import sys\ndef preprocess(context, sample):\n    {}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("sys.exit(3)", r"preprocess failed: SystemExit\(3\)"),
+        ("raise KeyboardInterrupt", r"preprocess failed: KeyboardInterrupt\(\)"),
+        ("return None", "preprocess returned None: it must return the inputs by name"),
+        ("return [1]", r"preprocess returned \[1\]: it must return the inputs by name"),
+    ],
+)
+def test_python_that_returns_no_inputs_makes_its_sample_fail(
+    line: str, words: str, tmp_path: Path
+) -> None:
+    """The others go on: a script that ends itself does not end the server or the load generator."""
+    of_model = manifest(preprocess=PRE.format(line))
+    with pytest.raises(SampleError, match=words):
+        PythonSteps(of_model, Assets(of_model, tmp_path)).inputs(Sample("s", b""))
+
+
 POST = "def postprocess(context, outputs):\n    return {}\n"
 
 

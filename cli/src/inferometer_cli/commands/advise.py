@@ -63,6 +63,7 @@ def advise(  # noqa: PLR0913 - one argument for each option
     """
     from inferometer_analysis.advice import advise as compose_advice
     from inferometer_cli.local.advice_trial import TrialSettings, try_advice
+    from inferometer_cli.local.files import check_manifest_of
     from inferometer_cli.local.layers import LayerSettings
     from inferometer_results.layers.advice_report import (
         AdviceReport,
@@ -71,6 +72,7 @@ def advise(  # noqa: PLR0913 - one argument for each option
     )
 
     uri = model_uri(model)
+    check_manifest_of(model, device)
     settings = LayerSettings(batch_size, 1, "Plain", read_shapes(warm_up_shape), device)
     if device == "GPU":
         from inferometer_analysis.gpu_advice import advise_on_gpu

@@ -79,11 +79,13 @@ def bound(  # noqa: PLR0913 - one argument for each option
     a CPU.
     """
     from inferometer_cli.commands.serve import fetched_model
+    from inferometer_cli.local.files import check_manifest_of
     from inferometer_cli.local.layers import LayerSettings, Variant, gpu_name
     from inferometer_cli.local.node_documents import recent_measurements
     from inferometer_results.layers.bound_report import bound_document, bound_report
 
     uri = model_uri(model)
+    check_manifest_of(model, device)
     wanted = _checked_precision(device, precision, threads)
     settings = LayerSettings(batch_size, threads, "Plain", read_shapes(warm_up_shape), device)
     if device == "GPU":

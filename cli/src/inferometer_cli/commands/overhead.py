@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inferometer_cli.exits import RefusedError, deferred_signals
-from inferometer_cli.quick_run import QuickOptions, compose_run, model_uri
-from inferometer_cli.run_file import parse_run_text
+from inferometer_cli.quick_run import model_uri
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 
 if TYPE_CHECKING:
@@ -54,13 +53,13 @@ def overhead(
     the machine affects both alike; then the first with the last. The steps must add up to that.
     """
     from inferometer_analysis.overhead import ladder
-    from inferometer_cli.local.files import manifest_file
+    from inferometer_cli.local.files import check_manifest_of
     from inferometer_cli.local.measurement import measure
     from inferometer_cli.local.rungs import LadderModel, behind, in_process, interleaved, own_server
 
     given = [_named(each) for each in rung or []]
     uri = model_uri(model)
-    manifest_file(parse_run_text(compose_run(uri, QuickOptions()), source=model), Path.cwd())
+    check_manifest_of(model)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="inferometer-")))
         ending = stack.enter_context(deferred_signals())

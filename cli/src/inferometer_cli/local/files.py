@@ -11,6 +11,8 @@ from inferometer_api.runtimes.table import RUNTIMES
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.local.engines import engines_of
+from inferometer_cli.quick_run import QuickOptions, compose_run, model_uri
+from inferometer_cli.run_file import parse_run_text
 from inferometer_fetch.model import local_path
 from inferometer_loadgen.validate import (
     InvalidInputsError,
@@ -106,6 +108,15 @@ def manifest_file(run: BenchmarkRun, base: Path) -> "ManifestFile | None":
         raise RefusedError(f"{of_file}{error}") from error
     _check_accuracy(run, file.manifest)
     return file
+
+
+def check_manifest_of(model: str, device: str = "CPU") -> None:
+    """Raise RefusedError if the manifest next to a model refuses it here.
+
+    `model` is what a command line names: a path or an address.
+    """
+    text, settings = compose_run(model_uri(model), QuickOptions()), [f"spec.server.device={device}"]
+    manifest_file(parse_run_text(text, source=model, settings=settings), Path.cwd())
 
 
 def check_loaded_engine(

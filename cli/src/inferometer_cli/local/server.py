@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import socket
 import sys
 import tempfile
@@ -185,9 +186,16 @@ async def start_server(
     server = server_containers(run, launch, start)[0]
     ready_by = asyncio.get_running_loop().time() + run.spec.server.ready_deadline_seconds
     launched = time.time_ns() // 1000
-    process = await ChildProcess.start(
-        "server", server.command, env=server.env, logs_to_output=not announces
-    )
+    try:
+        process = await ChildProcess.start(
+            "server", server.command, env=server.env, logs_to_output=not announces
+        )
+    except OSError as error:
+        program = shutil.which(server.command[0]) or server.command[0]
+        raise RefusedError(
+            f"The server cannot be started: {program}: {error.strerror}. If the file is there, the "
+            "program that its first line names is missing."
+        ) from error
     # Others free shared memory and end their own children first.
     grace = GRACE_SECONDS if announces else launch.stop_seconds
     stack.push_async_callback(process.stop, grace_seconds=grace)

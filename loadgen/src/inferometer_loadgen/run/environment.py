@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from inferometer_api.manifest.model_manifest import ANY_VERSION
 from inferometer_api.plan.load_plan import LoadPlan
@@ -60,22 +61,33 @@ def fell_back(description: ServerDescription) -> int | None:
 
 
 def not_obtained(
-    server: Server, descriptions: Sequence[ServerDescription]
+    server: Server,
+    descriptions: Sequence[ServerDescription],
+    others: Mapping[str, ServerDescription] = MappingProxyType({}),
 ) -> tuple[NotObtained, ...]:
-    """Return what was requested of the engine and is not what a server of ours reports."""
+    """Return what was requested of the engine and is not what a server of ours reports.
+
+    `others` has the further models of a mix, by name.
+    """
     found: dict[NotObtained, None] = {}
-    for settings in (each.settings for each in descriptions):
-        found |= dict.fromkeys(_choices_not_obtained(server, settings))
+    named = [("", each) for each in descriptions] + list(others.items())
+    for model, settings in ((name, each.settings) for name, each in named):
+        of_model = f"of the model {model}" if model else ""
+        found |= dict.fromkeys(
+            each._replace(detail=each.detail or of_model)
+            for each in _choices_not_obtained(server, settings)
+        )
         if "layers_by_precision" not in settings:
             continue
         precision, threads = settings.get("precision", ""), settings.get("threads", "")
         if server.precision not in ("Default", precision):
             layers = _counts(settings["layers_by_precision"])
             listed = ", ".join(f"{count} in {name}" for name, count in layers.items())
-            detail = f"of its layers that multiply matrices, {listed}" if listed else ""
+            layers_of = f"of the layers of {model}" if model else "of its layers"
+            detail = f"{layers_of} that multiply matrices, {listed}" if listed else of_model
             found[NotObtained("precision", server.precision, precision, detail)] = None
         if server.threads is not None and threads != str(server.threads):
-            found[NotObtained("threads", str(server.threads), threads)] = None
+            found[NotObtained("threads", str(server.threads), threads, of_model)] = None
     return tuple(found)
 
 

@@ -3,7 +3,7 @@
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from inferometer_api.plan.reports import ListeningReport
 from inferometer_api.results.cold_start import ColdStartRecord
 from inferometer_api.results.result import ScenarioResult, Step
 from inferometer_api.scenarios.table import recorded_arrivals
+from inferometer_api.spec.scenario import Scenario
 from inferometer_loadgen.client.node import node_name
 from inferometer_loadgen.drive.prepare import DriverFactory, local_driver_factory
 from inferometer_loadgen.drive.sampling_factory import SamplingDriverFactory
@@ -85,6 +86,7 @@ class LoadExecutor:
         self._telemetry: RunTelemetry | None = None
         self._descriptions: Sequence[ServerDescription] = ()
         self._unchecked_constraint = ""
+        self._others: Mapping[str, ServerDescription] = {}
         self._steps: LoadStepRunner | None = None
         self._sampling: ServerSampling | None = None
         self._tracing: RunTracing | None = None
@@ -120,6 +122,7 @@ class LoadExecutor:
             if sampling is not None:
                 self._samplings[repeat.scenario.name] = sampling
         self._descriptions = descriptions
+        self._others = {name: mixed.descriptions[name] for name in mixed.others}
         self._unchecked_constraint = unchecked_constraint(run.plan, first)
         self._sampling = ServerSampling(run.servers, descriptions, mixed.others)
         # The first connects and imports what later samples need.
@@ -184,13 +187,20 @@ class LoadExecutor:
             not_guaranteed=servers.not_guaranteed(),
             cpu_count=len(os.sched_getaffinity(0)),
             compute_nodes_fell_back=max(fell_back(each) or 0 for each in self._descriptions),
-            not_obtained=not_obtained(spec.server, self._descriptions),
+            not_obtained=not_obtained(
+                spec.server, self._descriptions, self._others_of(repeat.scenario)
+            ),
             unready_server=next(
                 (each.unready_server for each in self._descriptions if each.unready_server), ""
             ),
             energy_requested=spec.telemetry.power == "Auto",
             unchecked_constraint=self._unchecked_constraint,
         )
+
+    def _others_of(self, scenario: Scenario) -> dict[str, ServerDescription]:
+        """Return the further models that a scenario queries."""
+        queried = {each.model for each in scenario.mix or ()}
+        return {name: each for name, each in self._others.items() if name in queried}
 
     def _is_colocated(self) -> bool:
         return any(self._run.servers.are_colocated(node) for node in self._load_nodes())

@@ -21,8 +21,8 @@ _ROUNDING = 1e-9
 """The cosine of equal replies may be that much below 1."""
 
 NOT_COMPARED = (
-    "Engine or precision differ, and the results hold no outputs for the same inputs: it is not "
-    "known whether both compute the same."
+    "Engine or precision differ, and the results hold no outputs for the same inputs (of a mix "
+    "never): it is not known whether both compute the same."
 )
 
 
@@ -186,8 +186,14 @@ def computes_otherwise(before: ResultDocument, after: ResultDocument) -> bool:
 
 
 def _samples(document: ResultDocument | None) -> OutputSamples | None:
-    environment = None if document is None else document.environment
-    return None if environment is None else environment.output_samples
+    """Return the outputs of a result; None if it has none, or queries further models as well."""
+    if document is None or document.environment is None:
+        return None
+    own = document.run.spec.model.served_name
+    mixes = (each.mix or () for each in document.run.spec.scenarios)
+    if any(part.model != own for mix in mixes for part in mix):
+        return None
+    return document.environment.output_samples
 
 
 def _values(output: SampledOutput, count: int) -> NDArray[np.float64]:
