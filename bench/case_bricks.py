@@ -145,7 +145,7 @@ _SETTINGS = {
     "batch 1": (),
     "batch 4": ("--batch-size", "4"),
     "batch 16": ("--batch-size", "16"),
-    "two threads": ("--threads", "2"),
+    "two threads": ("--threads", "2", "--granularity", "3"),
 }
 
 
@@ -283,7 +283,7 @@ BRICKS_BATCHES = Case(
     title="Do predictions hold for other batch sizes and threads?",
     text="""\
 15 models of the zoo as in the case before, at batch 1, 4 and 16 with one thread, and at batch 1
-with two threads.""",
+with two threads and granularity 3 (docs/explanation/bricks.md says why).""",
     commands=(".venv/bin/python bench/run.py --case bricks-batches",),
     sides=tuple(map(Side, _SETTINGS)),
     stage=_subset_stage,
