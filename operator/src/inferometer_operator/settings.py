@@ -35,9 +35,8 @@ class Images(Document):
     references there."""
     engines: dict[str, dict[str, _EngineVersion]] = Field(default_factory=dict)
     """Versions of the engines in an image, by the image's name (`ServerLaunch.engines_in`) and the
-    engine. Manifests are
-    resolved over them; without them, the engine of a server is compared with its manifest once it
-    has started."""
+    engine. Manifests are resolved over them; without them, the engine of a server is compared with
+    its manifest once it has started."""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     pull_secrets: list[str] = Field(default_factory=list)
     """Names of image pull secrets in the run's namespace."""

@@ -141,7 +141,7 @@ def check_loaded_engine(
 
 def check_python_steps(run: BenchmarkRun, file: "ManifestFile | None", *, is_allowed: bool) -> None:
     """Raise RefusedError if a run would execute Python of its manifest that is not allowed."""
-    evaluates = any(each.accuracy or each.sampled_accuracy for each in run.spec.scenarios)
+    evaluates = any(each.evaluated for each in run.spec.scenarios)
     if file is None or not (evaluates or run.spec.model.runs_steps_in_server):
         return
     from inferometer_tasks.errors import TaskRefusedError
@@ -155,7 +155,7 @@ def check_python_steps(run: BenchmarkRun, file: "ManifestFile | None", *, is_all
 
 def _check_accuracy(run: BenchmarkRun, manifest: "ModelManifest | None") -> None:
     """Raise RefusedError if a measure does not fit the steps, or a data set is not built in."""
-    scenarios = [(each, each.accuracy or each.sampled_accuracy) for each in run.spec.scenarios]
+    scenarios = [(each, each.evaluated) for each in run.spec.scenarios]
     if not any(evaluated for _, evaluated in scenarios):
         return
     from inferometer_tasks.datasets.dataset import check_built_in

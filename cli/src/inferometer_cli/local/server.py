@@ -254,7 +254,7 @@ async def try_server(
                 raise not_ready_error(run, process) from None
             if not is_ready:
                 return await wait_for_death(process)
-        if any(each.accuracy or each.sampled_accuracy for each in run.spec.scenarios):
+        if any(each.evaluated for each in run.spec.scenarios):
             await _check_task(run, manifest, server, allow_python_steps=allow_python_steps)
         return None
 

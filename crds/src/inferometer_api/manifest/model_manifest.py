@@ -46,8 +46,7 @@ def _constraint(text: str) -> str:
     try:
         check_constraint(text)
     except ConstraintError as error:
-        _, _, remedy = str(error).partition(" cannot be read: ")
-        raise FaultsError((Fault((), f"cannot be read: {remedy.rstrip('.')}"),)) from error
+        raise FaultsError((Fault((), error.reason),)) from error
     return text
 
 

@@ -15,6 +15,15 @@ _HYPHENS = re.compile(r"^\s*v?([0-9*xX]\S*)\s+-\s+v?([0-9*xX]\S*)\s*$")
 class ConstraintError(ValueError):
     """A version constraint that cannot be read; the message says what to write."""
 
+    reason = (
+        "cannot be read: write one like '>=1.20 <2', '^1.20', '~1.20.1', '1.20.x', '1.20 - 1.22' "
+        "or '*'"
+    )
+    """What follows the constraint, without a full stop."""
+
+    def __init__(self, constraint: str) -> None:
+        super().__init__(f"The version constraint {constraint!r} {self.reason}.")
+
 
 def satisfies(version: str, constraint: str) -> bool:
     """Return whether a version is within a constraint. Raises ConstraintError.
@@ -90,18 +99,11 @@ def _specifiers(part: str, whole: str) -> SpecifierSet:
     text = part.replace(",", " ").strip()
     terms = _TERM.findall(text)
     if not terms or _TERM.sub("", text).strip():
-        raise _unreadable(whole)
+        raise ConstraintError(whole)
     try:
         return SpecifierSet(",".join(_specifier(operator, term) for operator, term in terms))
     except (InvalidSpecifier, InvalidVersion) as error:
-        raise _unreadable(whole) from error
-
-
-def _unreadable(constraint: str) -> ConstraintError:
-    return ConstraintError(
-        f"The version constraint {constraint!r} cannot be read: write one like '>=1.20 <2', "
-        "'^1.20', '~1.20.1', '1.20.x', '1.20 - 1.22' or '*'."
-    )
+        raise ConstraintError(whole) from error
 
 
 def _specifier(operator: str, term: str) -> str:

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import getitem
 from types import MappingProxyType
 from typing import Any
 
@@ -64,9 +65,9 @@ def describe_errors(
                 where = (*details["loc"], *fault.where)
                 # The path is printed before the message and may be its subject.
                 message = fault.message.removeprefix(f"{where[-1]} ") if where else fault.message
-                yield where, _with_found(message, data, where, root)
+                yield _as_written(where, data), _with_found(message, data, where, root)
         else:
-            yield _place(details["loc"]), _worded(details, data, root)
+            yield _as_written(_place(details["loc"]), data), _worded(details, data, root)
 
 
 def nearest(name: str, names: list[str]) -> str | None:
@@ -125,8 +126,9 @@ def as_sentence(text: str) -> str:
 
 def _with_found(text: str, data: Any, where: Where, root: "_Root") -> str:
     """Return a sentence that says what was found where its text does not, with a hint."""
+    place = _as_written(where, data)
     try:
-        value = functools.reduce(_member, where, data)
+        value = functools.reduce(getitem, place, data)
     except (KeyError, IndexError, TypeError):
         return as_sentence(text)
     if text.startswith("set ") and isinstance(value, dict):
@@ -134,16 +136,11 @@ def _with_found(text: str, data: Any, where: Where, root: "_Root") -> str:
         return as_sentence(f"{text}; null means absent: write {nulls[0]}: {{}}" if nulls else text)
     if "; found " in text or (isinstance(value, dict | list) and not text.startswith("must be")):
         return as_sentence(text)
-    written = root.written(value, as_written(where, data))
+    written = root.written(value, place)
     return as_sentence(f"{text}; found {written}{_hint(value, written, root.node(where))}")
 
 
-def _member(value: Any, step: int | str) -> Any:
-    """Return a member of a value; a mapping in the place of a list is its first item."""
-    return value if step == 0 and isinstance(value, dict) else value[step]
-
-
-def as_written(where: Where, data: Any) -> Where:
+def _as_written(where: Where, data: Any) -> Where:
     """Return a place as it is in the data, where a mapping may stand for a list of one."""
     found: list[int | str] = []
     for step in where:

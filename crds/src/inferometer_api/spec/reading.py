@@ -11,7 +11,6 @@ from inferometer_api.spec.overrides import OverrideError, with_override
 from inferometer_api.spec.problems import (
     Problem,
     as_sentence,
-    as_written,
     describe_errors,
     describe_value,
 )
@@ -72,7 +71,7 @@ def parse_document(
         return model.model_validate(read.data, by_alias=True, by_name=False)
     except ValidationError as error:
         found = [
-            _problem(as_written(where, read.data), message, read, overridden)
+            _problem(where, message, read, overridden)
             for where, message in dict.fromkeys(
                 describe_errors(error, read.data, model, read.decimals)
             )

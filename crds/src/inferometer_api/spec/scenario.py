@@ -565,10 +565,14 @@ any of them."""
         return self._member[0]
 
     @property
+    def evaluated(self) -> Accuracy | SampledAccuracy | None:
+        """What it evaluates, alone or next to its load; None if it evaluates nothing."""
+        return self.accuracy or self.sampled_accuracy
+
+    @property
     def dataset(self) -> AccuracyDataset | None:
         """The data set that it evaluates; None if it has none."""
-        evaluated = self.accuracy or self.sampled_accuracy
-        return None if evaluated is None else evaluated.dataset
+        return None if self.evaluated is None else self.evaluated.dataset
 
     @property
     def data_uri(self) -> str | None:

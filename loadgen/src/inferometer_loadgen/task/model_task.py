@@ -8,7 +8,6 @@ from inferometer_api.manifest.model_manifest import Framework, ManifestInput, Ma
 from inferometer_api.manifest.model_manifest import ModelManifest as Manifest
 from inferometer_api.manifest.output_steps import OutputStep, TopK
 from inferometer_api.manifest.resolution import describe_frameworks, matching_framework
-from inferometer_api.manifest.version_constraint import ConstraintError
 from inferometer_api.plan.load_plan import LoadPlan
 from inferometer_api.results.accuracy import ManifestInfo
 from inferometer_loadgen.server.control_plane import ServerDescription
@@ -62,9 +61,8 @@ async def check_task(plan: LoadPlan) -> None:
     """
     first, *_ = await Servers(plan).describe(lambda *_: None)
     for each in plan.run.spec.scenarios:
-        evaluated = each.accuracy or each.sampled_accuracy
-        if evaluated is not None:
-            load_task(plan, first, evaluated.metrics)
+        if each.evaluated is not None:
+            load_task(plan, first, each.evaluated.metrics)
 
 
 def _served_task(manifest: Manifest, assets: Assets, description: ServerDescription) -> ModelTask:
@@ -119,11 +117,7 @@ def _resolved(file: ManifestFile, description: ServerDescription) -> ManifestInf
         )
     engine = description.settings.get("runtime", "")
     version = description.settings.get("runtime_version", "")
-    try:
-        # Triton has no version of an engine: its own stands for those of all back ends.
-        framework = matching_framework(manifest, engine, _release(version))
-    except ConstraintError as error:
-        raise TaskRefusedError(str(error)) from error
+    framework = matching_framework(manifest, engine, _release(version))
     if engine and framework is None:
         raise TaskRefusedError(
             f"The manifest {file.path} needs {describe_frameworks(manifest)}, but the server has "

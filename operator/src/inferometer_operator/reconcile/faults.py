@@ -16,7 +16,12 @@ from inferometer_operator.reconcile.times import add_seconds
 
 REFUSED_CODE = 2
 """The exit code of this project's programs for a request that they refuse."""
-_OF_FETCHER: Mapping[int | None, ReasonName] = {REFUSED_CODE: "ModelRefused", 3: "TaskRefused"}
+_MANIFEST_REFUSED_CODE = 3
+"""That of the fetcher for a manifest which excludes the engine or the node."""
+_OF_FETCHER: Mapping[int | None, ReasonName] = {
+    REFUSED_CODE: "ModelRefused",
+    _MANIFEST_REFUSED_CODE: "TaskRefused",
+}
 """What exit codes of a server's fetcher say; others: the model could not be fetched."""
 
 _IMAGE = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable"}

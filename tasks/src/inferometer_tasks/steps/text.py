@@ -58,18 +58,13 @@ def _cut_to(most: int, sample: Sample, tokenizer: Any) -> Any:
     The longer of both is cut where a text alone leaves no room for its context.
     """
     direction = (tokenizer.truncation or {}).get("direction", "right")
-    if not sample.context:
-        tokenizer.enable_truncation(most, strategy="longest_first", direction=direction)
-        return tokenizer.encode(*_texts(sample))
-    tokenizer.enable_truncation(most, strategy="only_second", direction=direction)
-    with suppress(Exception):  # the context is too short for that, among others
-        return tokenizer.encode(*_texts(sample))
+    texts = [each for each in (sample.content, sample.context) if each is not None]
+    if sample.context:
+        tokenizer.enable_truncation(most, strategy="only_second", direction=direction)
+        with suppress(Exception):  # the context is too short for that, among others
+            return tokenizer.encode(*texts)
     tokenizer.enable_truncation(most, strategy="longest_first", direction=direction)
-    return tokenizer.encode(*_texts(sample))
-
-
-def _texts(sample: Sample) -> tuple[Any, ...]:
-    return (sample.content,) if sample.context is None else (sample.content, sample.context)
+    return tokenizer.encode(*texts)
 
 
 def _padding(tokenizer: Any) -> dict[str, Any]:
