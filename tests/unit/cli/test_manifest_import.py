@@ -56,6 +56,17 @@ def test_a_refusal_names_no_line_of_a_text_that_nobody_wrote(
     assert "line " not in ended.stderr
 
 
+def test_a_field_of_another_form_is_not_called_missing(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """What the conversion found wrong with it is the reason."""
+    source = SOURCE.replace("[{type: raw, parameters: {input_layer: x}}]", "{type: raw}")
+    (tmp_path / "in.yml").write_text(source)
+    ended = inferometer("manifest", "import", str(tmp_path / "in.yml"))
+    assert ended.code == ExitCode.REFUSED
+    assert "\n  inputs: it must be a list" in ended.stderr
+
+
 def test_a_file_that_cannot_be_written_is_no_internal_error(
     inferometer: Command, tmp_path: Path
 ) -> None:

@@ -187,6 +187,33 @@ def test_a_suite_takes_no_python_steps(inferometer: Command, tmp_path: Path) -> 
         assert "is a suite, which --allow-python-steps does not go with" in ended.stderr
 
 
+def test_a_file_of_a_cell_or_variant_is_checked_before_anything_is_measured(
+    inferometer: Command, tmp_path: Path
+) -> None:
+    """Suites and series refuse what a single run refuses, name the cell, and leave nothing."""
+    (tmp_path / "model.yaml").write_text(MANIFEST.replace(">=1.20 <2", "^99"))
+    template = {
+        "spec": {
+            "model": {"uri": "file:model.onnx"},
+            "scenarios": [{"name": "latency", "singleStream": {}}],
+        }
+    }
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(yaml.safe_dump(a_suite(template=template)))
+    run = str(run_file(tmp_path, {"singleStream": {}}, spec=template["spec"]))
+    out = tmp_path / "out"
+    for words, where in (
+        (["run", str(suite)], "cell old: "),
+        (["ab", run, run, "--set-b", "spec.server.threads=2"], "A: "),
+    ):
+        ended = inferometer(*words, "--output", str(out))
+        assert ended.code == 2
+        assert f"{where}{tmp_path}/model.yaml: " in ended.stderr
+        assert "needs onnxruntime ^99" in ended.stderr
+        assert "planned duration" not in ended.stderr
+        assert not out.exists()
+
+
 def test_check_names_each_engine_that_satisfies_a_manifest(
     inferometer: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,22 +120,11 @@ def _check_files(
     run: BenchmarkRun, base: Path, *, starts: bool = True, allow_python_steps: bool = False
 ) -> str:
     """Check what a run names, and start its server if `starts`; return what was not checked."""
-    from inferometer_cli.local.files import (
-        check_manifest_dataset,
-        check_python_steps,
-        credentials,
-        inputs_file,
-        manifest_file,
-        trace_files,
-    )
+    from inferometer_cli.local.files import check_files, check_manifest_dataset, inputs_file
     from inferometer_cli.local.server import try_server
 
-    manifest = manifest_file(run, base)
-    check_python_steps(run, manifest, is_allowed=allow_python_steps)
+    manifest = check_files(run, base, allow_python_steps=allow_python_steps)
     check_manifest_dataset(manifest)
-    file = inputs_file(run, base)
-    trace_files(run, base)
-    credentials(run, base)
     uri = run.spec.model.uri
     if not starts:
         return ""
@@ -143,6 +132,7 @@ def _check_files(
         return "The server was not contacted."
     if uri.startswith("https:"):
         return "The model was not downloaded."
+    file = inputs_file(run, base)
     trial = try_server(run, base, file, manifest, allow_python_steps=allow_python_steps)
     if outcome := asyncio.run(trial):
         error = RefusedError if outcome.state == "Refused" else FailedError

@@ -30,6 +30,21 @@ if TYPE_CHECKING:
 Shapes = dict[str, tuple[int, ...]]
 
 
+def check_files(
+    run: BenchmarkRun, base: Path, *, allow_python_steps: bool = False
+) -> "ManifestFile | None":
+    """Check every local file that a run names, but its model, as the start of the run would.
+
+    Returns its manifest; None if it has none. Raises RefusedError.
+    """
+    manifest = manifest_file(run, base)
+    check_python_steps(run, manifest, is_allowed=allow_python_steps)
+    inputs_file(run, base)
+    trace_files(run, base)
+    credentials(run, base)
+    return manifest
+
+
 def inputs_file(run: BenchmarkRun, base: Path) -> Path | None:
     """Return the .npz file of a run, None for random inputs; raises RefusedError.
 

@@ -107,6 +107,7 @@ def measure_until_decided(
     from inferometer_cli.result_file import check_directory
 
     _check_scenarios(series)
+    _check_files(series, plan.first)
     check_directory(series.directory)
     _announce_plan(series, plan)
     first, *later = plan.looks
@@ -144,6 +145,18 @@ def _check_scenarios(series: InterleavedSeries) -> None:
     for name in shared:
         if name not in same:
             print_message(f"note: {name} differs between A and B, so it will not be judged.")
+
+
+def _check_files(series: InterleavedSeries, rounds: int) -> None:
+    """Raise RefusedError if a variant that is still to be measured names a file it cannot use."""
+    from inferometer_cli.local.files import check_files
+
+    left = [each.variant for each in _plan(series, rounds) if not _has_result(series, each)]
+    for variant in sorted(set(left)):
+        try:
+            check_files(series.runs[variant], series.bases[variant])
+        except RefusedError as error:
+            raise RefusedError(f"{variant}: {error}") from error
 
 
 def _announce_plan(series: InterleavedSeries, plan: RoundPlan) -> None:

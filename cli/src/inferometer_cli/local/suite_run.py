@@ -13,7 +13,7 @@ from inferometer_api.suite.figures import CellKey
 from inferometer_api.suite.gate import judge_suite
 from inferometer_api.suite.labels import label_value
 from inferometer_api.suite.outcome import suite_outcome
-from inferometer_api.suite.progress import next_runs
+from inferometer_api.suite.progress import WAITING, next_runs
 from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_api.suite.status import AnchorPairs, GateStatus
 from inferometer_api.suite.wording import gate_sentence, gate_sentences, gate_word
@@ -94,13 +94,27 @@ def run_suite(suite: BenchmarkSuite, file: Path, options: SuiteOptions) -> ExitC
         print_message("note: spec.systems is for clusters: every cell runs on this machine.")
     if suite.spec.schedule is not None:
         print_message("note: spec.schedule is for clusters: the suite runs once, now.")
+    base = file.parent.resolve()
+    _check_files(SuiteFolder.open(directory, plan), runs, base)
     with locked(directory):
         folder = SuiteFolder.open(directory, plan)
         folder.write()
         with deferred_signals() as ending:
             note = machine_changes() if "." in {each.state for each in folder.outcomes} else ""
-            ended = _measure_all(_Work(suite, folder, runs, file.parent.resolve(), options, ending))
+            ended = _measure_all(_Work(suite, folder, runs, base, options, ending))
         return _finish(suite, folder, options, ended, note)
+
+
+def _check_files(folder: SuiteFolder, runs: Mapping[str, BenchmarkRun], base: Path) -> None:
+    """Raise RefusedError if a run that is left names a file that it cannot use here."""
+    from inferometer_cli.local.files import check_files
+
+    states = zip(folder.plan.runs, folder.outcomes, strict=True)
+    for cell in {run.cell.key: run.cell for run, found in states if found == WAITING}.values():
+        try:
+            check_files(runs[cell.key], base)
+        except RefusedError as error:
+            raise RefusedError(f"cell {cell.label}: {error}") from error
 
 
 def _measure_all(work: _Work) -> ExitCode | None:

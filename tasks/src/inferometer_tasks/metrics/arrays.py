@@ -27,7 +27,9 @@ class MeanIou:
     def add(self, prediction: Prediction, label: Any) -> None:
         """Count a mask; the label has the class of each pixel."""
         if not isinstance(prediction, Mask):
-            raise TaskRefusedError("MeanIoU needs a mask: end the output's steps with argmaxMask.")
+            raise TaskRefusedError(
+                "MeanIoU needs a mask: replace postprocess by steps that end with argmaxMask."
+            )
         wanted = _numbers(label)
         if wanted.shape != prediction.classes.shape:
             raise SampleError(
@@ -75,7 +77,10 @@ class MeanSquaredError:
     def add(self, prediction: Prediction, label: Any) -> None:
         """Count an array of numbers."""
         if not isinstance(prediction, np.ndarray):
-            raise TaskRefusedError("MSE needs numbers: leave out topK, boxes, ctc and span.")
+            raise TaskRefusedError(
+                "MSE needs numbers: leave out topK, boxes, ctc and span, or let postprocess return "
+                "an array."
+            )
         if prediction.dtype.kind in "OSU":
             raise TaskRefusedError("MSE needs numbers, but the model's output has texts.")
         wanted = _numbers(label).astype(np.float64)

@@ -22,7 +22,8 @@ class TopAccuracy:
         """
         if not isinstance(prediction, Classes):
             raise TaskRefusedError(
-                f"Top{self._k} needs the best classes: end the output's steps with topK."
+                f"Top{self._k} needs the best classes: end the output's steps with topK, or let "
+                "postprocess return the number of a class."
             )
         best = prediction.best
         if prediction.count is None and self._k > 1:

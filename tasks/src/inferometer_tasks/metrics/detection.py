@@ -31,7 +31,9 @@ class MeanAveragePrecision:
     def add(self, prediction: Prediction, label: Any) -> None:
         """Count the boxes of a sample."""
         if not isinstance(prediction, Detections):
-            raise TaskRefusedError("MAP needs boxes: end the output's steps with boxes.")
+            raise TaskRefusedError(
+                "MAP needs boxes: replace postprocess by steps that end with boxes."
+            )
         if len(self._images) >= MOST_SAMPLES:
             raise TaskRefusedError(
                 f"MAP takes at most {MOST_SAMPLES:,} samples, because COCO's evaluation keeps all "

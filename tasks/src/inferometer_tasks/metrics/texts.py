@@ -101,7 +101,10 @@ class ErrorRate:
 
 def _text(prediction: Prediction, metric: str) -> str:
     if not isinstance(prediction, str):
-        raise TaskRefusedError(f"{metric} needs a text: end the output's steps with ctc or span.")
+        raise TaskRefusedError(
+            f"{metric} needs a text: end the output's steps with ctc or span, or let postprocess "
+            "return one."
+        )
     return prediction
 
 

@@ -35,7 +35,10 @@ def import_manifest(file: _File, output: _Output = None) -> None:
         raise RefusedError(f"{file} cannot be converted. {error}") from error
     except InvalidRunError as error:
         # Lines would be those of the converted text, not of the file.
-        found = "".join(f"\n  {each.path}: {each.message}" for each in error.problems)
+        found = "".join(
+            f"\n  {each.path}: {converted.not_mapped.get(each.path, each.message)}"
+            for each in error.problems
+        )
         raise RefusedError(f"{file} cannot be converted:{found}") from error
     for path, why in converted.not_mapped.items():
         print_message(f"not mapped: {path}: {why}.")
