@@ -1,11 +1,12 @@
 """Checks of a manifest against the tensors of its model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from inferometer_api.manifest.model_manifest import ModelManifest
+from inferometer_api.manifest.model_manifest import ManifestInput, ModelManifest
 from inferometer_api.results.result import Tensor
 from inferometer_tasks.errors import TaskRefusedError
 from inferometer_tasks.pipeline import TaskPipeline
+from inferometer_tasks.step_shapes import fits, shape_after
 
 
 def check_tensors(
@@ -14,7 +15,8 @@ def check_tensors(
     """Raise TaskRefusedError if a manifest names tensors that the model lacks, or too few inputs.
 
     An engine may compute with whatever is in the memory of an input that it was not given. The
-    datatype of an input, if the manifest states it, must be the model's as well.
+    datatype of an input, if the manifest states it, must be the model's as well, and so must be the
+    shape that its steps make of any sample.
     """
     for what, named, tensors in (
         ("inputs", [each.name for each in manifest.inputs], inputs),
@@ -40,6 +42,20 @@ def check_tensors(
                 f"The manifest has the datatype {each.datatype} for the input {each.name!r}, but "
                 f"the model takes {known_type}: correct it or leave it out, or use the model that "
                 "the manifest describes."
+            )
+    if manifest.preprocess is None:
+        _check_shapes(manifest.inputs, {each.name: each.shape for each in inputs})
+
+
+def _check_shapes(inputs: Sequence[ManifestInput], taken: Mapping[str, Sequence[int]]) -> None:
+    """Raise TaskRefusedError if the steps of an input make a shape that the model does not take."""
+    for each in inputs:
+        made, wanted = shape_after(each.steps), taken.get(each.name)
+        if made is not None and wanted is not None and not fits(made, wanted):
+            sizes = ", ".join("?" if size is None else str(size) for size in made)
+            raise TaskRefusedError(
+                f"The input {each.name!r} has the shape [{sizes}] after its steps, but the model "
+                f"takes {list(wanted)}: change resize, crop, layout, reshape or maxLength."
             )
 
 
