@@ -7,6 +7,8 @@ from pathlib import Path
 from support.waiting import wait_until
 
 _CPUS_SHOWN = 2
+_SHARES = {"cpu.shares": 4096, "cpu.weight": 400}
+"""Four times those of one process: pods have a machine, of which these processes take a part."""
 
 
 def node_cpus(number: int) -> list[int]:
@@ -28,6 +30,9 @@ def make(cluster: str, node: str, cpus: list[int]) -> str:
         for folder in (hierarchy / cluster, hierarchy / cluster / node):
             folder.mkdir(exist_ok=True)
             _inherit(folder)
+            for name, share in _SHARES.items():
+                if (folder / name).exists():
+                    (folder / name).write_text(str(share))
         own = hierarchy / cluster / node / "cpuset.cpus"
         if own.exists():
             own.write_text(",".join(map(str, cpus)))
