@@ -9,7 +9,12 @@ import pytest
 import yaml
 from hypothesis import given, settings
 
-from inferometer_api.results.accuracy import ManifestInfo
+from inferometer_api.results.accuracy import (
+    AccuracyFigure,
+    AccuracyResult,
+    EvaluatedDataset,
+    ManifestInfo,
+)
 from inferometer_api.results.result import (
     ClusterNode,
     Finding,
@@ -184,6 +189,31 @@ def test_a_card_has_its_figure_with_bounds() -> None:
     scenario = a_result().scenarios[2].model_copy(update={"steps": brief})
     (card,) = cards(a_result(scenarios=[scenario]))
     assert card.main.bounds == NO_BOUNDS
+
+
+def test_a_card_of_an_evaluation_has_its_first_measure_and_its_samples() -> None:
+    """Its latency is nothing that it is read for; sampled beside a load it is a detail."""
+    latency, *_ = a_result().scenarios
+    figures = [
+        AccuracyFigure(metric="Top1", value=0.9, samples=10, correct=9, low=0.58, high=0.98),
+        AccuracyFigure(metric="MSE", value=0.1234, samples=10),
+    ]
+    dataset = EvaluatedDataset(name="d", version="1", license="CC", uri="file:d", samples=20)
+    accuracy = AccuracyResult(
+        dataset=dataset, requested=12, processed=10, failed=2, figures=figures
+    )
+    evaluated = latency.model_copy(update={"kind": "accuracy", "accuracy": accuracy})
+    (card,) = cards(a_result(scenarios=[evaluated]))
+    assert (card.main.figure, card.main.unit, card.main.label) == ("90.00", "%", "Top1")
+    assert (card.main.bounds, card.main.covers) == ("58.00 to 98.00 %", "95 % over the samples")
+    assert card.main.details == (("MSE", "0.1234"), ("samples", "10 of 12"), ("failed", "2"))
+    (under_load,) = cards(a_result(scenarios=[latency.model_copy(update={"accuracy": accuracy})]))
+    assert under_load.main.label.endswith("latency")
+    assert ("Top1", "90.00 %") in under_load.main.details
+    nothing = accuracy.model_copy(update={"processed": 0, "failed": 12, "figures": []})
+    (empty,) = cards(a_result(scenarios=[evaluated.model_copy(update={"accuracy": nothing})]))
+    assert empty.main.label == "no sample was processed"
+    assert empty.main.details == (("samples", "0 of 12"), ("failed", "12"))
 
 
 def test_repeats_share_one_card_with_their_mean() -> None:

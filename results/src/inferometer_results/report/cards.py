@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from inferometer_api.results.accuracy import AccuracyResult
 from inferometer_api.results.peak_words import rate_text
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step, percentile_of
 from inferometer_api.results.search import Peak, RepeatFigure, RepeatSummary
@@ -13,6 +14,7 @@ from inferometer_results.quantity import DASH, duration, energy, percent, signif
 from inferometer_results.report.latency_charts import LatencyBound
 from inferometer_results.report.summary import anchor, bounded
 from inferometer_results.report.wording import bound_of, setting
+from inferometer_results.wording.accuracy import bounds_text, value_text
 from inferometer_results.wording.search import figure_value, peak_rate, repeated_of
 
 NO_BOUNDS = "measured too briefly for bounds"
@@ -74,14 +76,16 @@ def _card(document: ResultDocument, index: int) -> Card:
 
 
 def _main_figure(document: ResultDocument, result: ScenarioResult) -> MainFigure:
-    """Return the throughput of a scenario, or the latency under its load."""
+    """Return the accuracy or throughput of a scenario, or the latency under its load."""
     if result.peak is not None:
         return _peak(result.peak)
+    kind = SCENARIOS.get(result.kind)
+    if kind is not None and kind.headline == "accuracy" and result.accuracy is not None:
+        return _accuracy(result.accuracy)
     steps = result.steps
     if result.knee is not None:
         steps = [step for step in steps if step.label == result.knee.step] or steps
     best = max(steps, key=lambda step: step.achieved_samples_per_second, default=None)
-    kind = SCENARIOS.get(result.kind)
     if best is None:
         return MainFigure(DASH, "", "nothing was measured")
     if len(result.steps) > 1:
@@ -92,7 +96,7 @@ def _main_figure(document: ResultDocument, result: ScenarioResult) -> MainFigure
         main = _throughput(best, "throughput", ("p99", 99.0), ("rate", _rate(best)))
     else:
         main = _latency(best, bound_of(document.run, result.name))
-    return replace(main, details=(*main.details, *_energy(best)))
+    return replace(main, details=(*main.details, *_energy(best), *_measures(result.accuracy)))
 
 
 def _throughput(
@@ -138,6 +142,26 @@ def _latency(step: Step, goal: LatencyBound | None) -> MainFigure:
         details=tuple(details),
         name=f"p{percentile:g}Nanoseconds".replace(".", ""),
     )
+
+
+def _accuracy(accuracy: AccuracyResult) -> MainFigure:
+    """Return the first measure, with its bounds over the samples; details have the others."""
+    first = next(iter(accuracy.figures), None)
+    counted = f"{accuracy.processed:,} of {accuracy.requested:,}"
+    details: Details = (*_measures(accuracy)[1:], ("samples", counted))
+    if accuracy.failed:
+        details = (*details, ("failed", f"{accuracy.failed:,}"))
+    if first is None:
+        return MainFigure(DASH, "", "no sample was processed", details=details)
+    number, _, unit = value_text(first).partition(" ")
+    bounds = bounds_text(first)
+    covers = "95 % over the samples" if bounds else ""
+    return MainFigure(number, unit, first.metric, bounds, covers, details)
+
+
+def _measures(accuracy: AccuracyResult | None) -> Details:
+    figures = [] if accuracy is None else accuracy.figures
+    return tuple((each.metric, value_text(each)) for each in figures)
 
 
 def _peak(peak: Peak) -> MainFigure:

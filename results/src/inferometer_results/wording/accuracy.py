@@ -49,19 +49,30 @@ def accuracy_sentences(accuracy: AccuracyResult, *, has_steps: bool = True) -> I
 
 def figure_text(figure: AccuracyFigure) -> str:
     """Return a measure with its bounds: Top1 99.2 % (95 % bounds 97.9 to 99.7 %; 446 of 450)."""
-    is_percent = figure.metric in _PERCENT
     known = []
-    if figure.low is not None and figure.high is not None:
-        low, high = (_value(each, is_percent=is_percent) for each in (figure.low, figure.high))
-        known.append(f"95 % bounds {low.removesuffix(' %')} to {high}")
+    if bounds := bounds_text(figure):
+        known.append(f"95 % bounds {bounds}")
     if figure.correct is not None:
         known.append(f"{figure.correct:,} of {figure.samples:,}")
     details = f" ({'; '.join(known)})" if known else ""
-    return f"{figure.metric} {_value(figure.value, is_percent=is_percent)}{details}"
+    return f"{figure.metric} {value_text(figure)}{details}"
 
 
-def _value(value: float, *, is_percent: bool) -> str:
-    return f"{100 * value:.2f} %" if is_percent else significant(value, 4)
+def value_text(figure: AccuracyFigure) -> str:
+    """Return the value of a measure: 99.20 %."""
+    return _value(figure, figure.value)
+
+
+def bounds_text(figure: AccuracyFigure) -> str:
+    """Return the 95 % bounds of a measure: 97.90 to 99.70 %; empty if they are not known."""
+    if figure.low is None or figure.high is None:
+        return ""
+    low, high = _value(figure, figure.low), _value(figure, figure.high)
+    return f"{low.removesuffix(' %')} to {high}"
+
+
+def _value(figure: AccuracyFigure, value: float) -> str:
+    return f"{100 * value:.2f} %" if figure.metric in _PERCENT else significant(value, 4)
 
 
 def _named(wrong: list[WrongSample]) -> str:
