@@ -335,6 +335,23 @@ def test_no_scenario_of_a_profiled_run_counts(tmp_path: Path) -> None:
     assert id_ not in {point.result_id for each in charted for point in each.points}
 
 
+def test_a_model_is_not_opened_at_its_evaluation(tmp_path: Path) -> None:
+    """Which has no latency, however often it was run."""
+    found = _Explorer(str(tmp_path / "results.db"))
+    document = json.loads(_document(9, "bench-1", 1.0))
+    first = document["scenarios"][0]
+    document["scenarios"] = [
+        first | {"name": "a", "kind": "accuracy"},
+        first | {"name": "a", "kind": "accuracy", "repeat": 2},
+        first,
+    ]
+    with found.store, found.client:
+        id_ = found.store.add(json.dumps(document).encode(), ORIGIN, source="x").id
+        page = found.client.get("/model", params={"model": _MODEL, "where": f"id={id_}"}).text
+    choices = re.findall(r"scenario=(\w+)", page)
+    assert choices.index("latency") < choices.index("a")
+
+
 def test_a_trend_stays_readable_with_a_finding_that_is_not(tmp_path: Path) -> None:
     """The page counts it, and the API leaves it out."""
     found = _Explorer(str(tmp_path / "results.db"))
