@@ -6,7 +6,7 @@ from inferometer_api.manifest.model_manifest import ManifestInput, ModelManifest
 from inferometer_api.results.result import Tensor
 from inferometer_tasks.errors import TaskRefusedError
 from inferometer_tasks.pipeline import TaskPipeline
-from inferometer_tasks.step_shapes import fits, shape_after
+from inferometer_tasks.step_shapes import fits, shape_after, sizes_text
 
 
 def check_tensors(
@@ -52,10 +52,10 @@ def _check_shapes(inputs: Sequence[ManifestInput], taken: Mapping[str, Sequence[
     for each in inputs:
         made, wanted = shape_after(each.steps), taken.get(each.name)
         if made is not None and wanted is not None and not fits(made, wanted):
-            sizes = ", ".join("?" if size is None else str(size) for size in made)
             raise TaskRefusedError(
-                f"The input {each.name!r} has the shape [{sizes}] after its steps, but the model "
-                f"takes {list(wanted)}: change resize, crop, layout, reshape or maxLength."
+                f"The input {each.name!r} has the shape {sizes_text(made)} after its steps, but "
+                f"the model takes {list(wanted)}: change resize, crop, layout, reshape or "
+                "maxLength."
             )
 
 

@@ -17,6 +17,7 @@ from inferometer_api.manifest.input_steps import (
 from inferometer_api.manifest.model_manifest import ManifestInput, ManifestOutput, ModelManifest
 from inferometer_api.manifest.output_steps import Boxes, OutputStep, Softmax
 from inferometer_tasks.errors import TaskRefusedError
+from inferometer_tasks.step_shapes import KnownShape, can_reshape, next_shape, sizes_text
 
 # What a step takes, and what it makes of it.
 _ORDER: Mapping[str, tuple[frozenset[str], str]] = {
@@ -67,17 +68,24 @@ def check_steps(manifest: ModelManifest) -> None:
 def _check_input(where: str, given: ManifestInput) -> None:
     kind = _CONTENT[given.modality]
     image = _KnownImage()
+    shape: KnownShape | None = None
     for place, step in enumerate(given.steps):
         name = name_of(step)
         takes, makes = _ORDER[name]
         if kind not in takes:
             raise TaskRefusedError(
                 f"{where}.steps[{place}].{name} takes {_words(takes)}, but gets {kind}: "
-                f"{_advice(kind, given.modality)}."
+                f"{_advice(kind, given.modality, takes)}."
             )
         kind = makes
         for problem in image.problems(step):
             raise TaskRefusedError(f"{where}.steps[{place}].{name}{problem}")
+        if isinstance(step.setting, Reshape) and not can_reshape(shape, step.setting.shape):
+            raise TaskRefusedError(
+                f"{where}.steps[{place}].reshape cannot give values of the shape "
+                f"{sizes_text(shape or ())} the shape {step.setting.shape}: their number differs."
+            )
+        shape = next_shape(step, shape)
     if kind in {"bytes", "text"} and given.steps:
         raise TaskRefusedError(f"{where}.steps end with {kind}: a model takes numbers.")
 
@@ -158,9 +166,11 @@ def _words(kinds: frozenset[str]) -> str:
     return " or ".join(sorted(kinds))
 
 
-def _advice(kind: str, modality: str) -> str:
+def _advice(kind: str, modality: str, takes: frozenset[str]) -> str:
     if kind == "bytes":
         return "decode first, or use fileBytes"
+    if modality == "Values" and not takes & {"image", "values"}:
+        return f"set modality: {'Text' if 'text' in takes else 'Image or File'}"
     if kind == "values":
         return "image steps come before normalize, layout, cast and reshape"
     return f"modality {modality} begins with {kind}"

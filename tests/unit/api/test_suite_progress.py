@@ -84,11 +84,15 @@ def test_no_cell_is_the_best_across_engines_or_precisions(
         assert found.best.p50_microseconds == 1000
 
 
-def test_a_valid_accuracy_of_both_lets_engines_be_ranked() -> None:
-    """An INVALID one does not."""
+@pytest.mark.parametrize(
+    "load", [{"accuracy": ...}, {"singleStream": {}, "sampledAccuracy": ...}], ids=len
+)
+def test_a_valid_accuracy_of_both_lets_engines_be_ranked(load: dict[str, Any]) -> None:
+    """An INVALID one does not; one that is sampled under load counts as well."""
     data = a_suite(axes=[_engines({}, {"spec.server.runtime": "OpenVino"})])
     profile = {"dataset": {"uri": "builtin://digits"}, "metrics": ["Top1"]}
-    data["spec"]["template"]["spec"]["scenarios"].append({"name": "right", "accuracy": profile})
+    evaluated = {kind: profile if each is ... else each for kind, each in load.items()}
+    data["spec"]["template"]["spec"]["scenarios"].append({"name": "right"} | evaluated)
     plan = planned(data)
 
     def with_accuracy(verdict: Literal["VALID", "INVALID"]) -> RunOutcome:

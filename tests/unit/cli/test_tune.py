@@ -237,6 +237,47 @@ def test_ctrl_c_keeps_the_finished_confirmations(
     assert Path("out/2/result.json").exists()
 
 
+@pytest.mark.parametrize("engines", ["", ",", "Foo:FP32", "OnnxRuntime:FP31", "onnxruntime"])
+def test_engines_that_do_not_exist_are_refused_with_those_that_do(
+    inferometer: Command,
+    machine: TunedMachine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    engines: str,
+) -> None:
+    """In the words of the option: a user of this command wrote no run file."""
+    monkeypatch.chdir(tmp_path)
+    ended = tune(inferometer, tmp_path, "--engines", engines)
+    assert ended.code == ExitCode.REFUSED
+    assert 'OnnxRuntime:Default,OpenVino:BF16, but got "' + engines in ended.stderr
+    assert "Engines are OnnxRuntime, OpenVino, Triton, " in ended.stderr
+    assert "precisions Default, FP32, BF16, FP16, INT8." in ended.stderr
+    assert "line " not in ended.stderr
+    assert machine.runs == []
+
+
+def test_a_bound_that_cannot_be_is_refused_in_the_words_of_its_option(
+    inferometer: Command, machine: TunedMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `inferometer run` refuses it."""
+    monkeypatch.chdir(tmp_path)
+    ended = tune(inferometer, tmp_path, "--p99", "0ms")
+    assert ended.code == ExitCode.REFUSED
+    assert "--p99: must be a whole number" in ended.stderr
+    assert machine.runs == []
+
+
+def test_an_empty_item_among_engines_is_none(
+    inferometer: Command, machine: TunedMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A comma at the end is no engine without a name."""
+    monkeypatch.chdir(tmp_path)
+    ended = tune(inferometer, tmp_path, "--engines", "OnnxRuntime:Default, ,")
+    assert ended.code == 0, ended.stderr
+    assert "left out" not in ended.stderr
+    assert machine.runs
+
+
 def test_too_many_candidates_are_refused(
     inferometer: Command, machine: TunedMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.plan.load_plan import LoadNodeFault
+from inferometer_api.results.accuracy import AccuracyResult, EvaluatedDataset, SampleFailure
 from inferometer_api.results.cold_start import IMAGE_PULLED, ColdStartRecord, StartPhase
 from inferometer_api.results.result import ClientHealth, Counts, Energy, Step
 from inferometer_loadgen.schedule.steps import End
@@ -75,6 +76,18 @@ def with_sleeping_client(nanoseconds: int, **errors: int) -> Step:
     """Return a step without an answer for 2 s; its client stood still for this part of it."""
     facts = ClientHealth(wake_up_lag_max_nanoseconds=nanoseconds)
     return silent(2000 * MS, client=facts, counts=with_errors(**errors).counts)
+
+
+def evaluated(processed: int, failed: int) -> AccuracyResult:
+    """Return what was found over the samples of a load, with so many of them."""
+    return AccuracyResult(
+        dataset=EvaluatedDataset(name="d", version="1", license="CC", uri="file:d", samples=2000),
+        requested=2000,
+        processed=processed,
+        failed=failed,
+        figures=[],
+        failures=[SampleFailure(sample="s0", stage="Output", message="It has no label.")] * failed,
+    )
 
 
 def resent(queries: int) -> Counts:
@@ -304,6 +317,9 @@ VIOLATIONS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"step": client(clock_jump_nanoseconds=-5 * MS)},
         {"step": client(clock_jump_nanoseconds=-5 * MS - 1)},
     ),
+    ("SamplesFailed", {"sampled": evaluated(999, 1)}, {"sampled": evaluated(998, 1)}),
+    ("SamplesFailed", {"sampled": None}, {"sampled": evaluated(0, 60)}),
+    ("SamplesFailed", {"sampled": evaluated(1, 0)}, {"sampled": evaluated(0, 0)}),
     ("ServerRestarted", {}, {"server_restarted": True}),
     ("EndedEarly", {}, {"cut_short": End.INTERRUPTED}),
     ("EndedEarly", {}, {"cut_short": End.WORKER_LOST}),

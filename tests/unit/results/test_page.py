@@ -192,7 +192,7 @@ def test_a_card_has_its_figure_with_bounds() -> None:
 
 
 def test_a_card_of_an_evaluation_has_its_first_measure_and_its_samples() -> None:
-    """Its latency is nothing that it is read for; sampled beside a load it is a detail."""
+    """Its latency is nothing that it is read for; sampled under load it is a detail."""
     latency, *_ = a_result().scenarios
     figures = [
         AccuracyFigure(metric="Top1", value=0.9, samples=10, correct=9, low=0.58, high=0.98),

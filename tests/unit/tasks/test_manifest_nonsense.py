@@ -68,6 +68,11 @@ def crop(height: int, width: int) -> dict[str, Any]:
         ([normalize(mean=[float("nan")])], "mean is nan"),
         ([normalize(mean=[1e60])], r"mean is 1e\+60"),
         ([normalize(std=[1.0, INFINITE, 1.0])], r"std is \[1.0, inf, 1.0\]"),
+        (
+            [DECODE, resize(4, 4), {"reshape": {"shape": [40]}}],
+            r"steps\[2\].reshape cannot give values of the shape \[4, 4, 3\] the shape \[40\]",
+        ),
+        ([DECODE, resize(4, 4), {"reshape": {"shape": [5, -1]}}], "their number differs"),
         ([DECODE, normalize(mean=[1.0, 2.0])], "2 values of mean or std, .* has 3 channels"),
         ([DECODE, crop(2, 2), normalize(std=[1.0, 2.0])], "2 values of mean or std"),
         ([GRAY, normalize(mean=[1.0, 2.0, 3.0])], "3 values of mean or std, .* has 1 channels"),
@@ -98,6 +103,9 @@ def test_steps_before_the_model_that_cannot_be_right_are_refused(
         [DECODE, HWC, normalize(mean=[1.0, 2.0, 3.0])],
         [DECODE, CHW, {"reshape": {"shape": [2, 2, 2]}}, normalize(mean=[1.0, 2.0])],
         [GRAY, normalize(mean=[1.0])],
+        [DECODE, {"reshape": {"shape": [40]}}],
+        [DECODE, resize(4, 4), {"reshape": {"shape": [6, -1]}}],
+        [DECODE, resize(4, 4), {"reshape": {"shape": [48]}}],
         [DECODE, resize(8, 8, "Cover"), crop(8, 9)],
         [DECODE, resize(8, None), crop(8, 900)],
         [DECODE, resize(8, 8), resize(16, 16), crop(9, 9)],
@@ -153,3 +161,17 @@ def test_a_manifest_names_every_input_of_the_model(tmp_path: Path) -> None:
     with pytest.raises(TaskRefusedError, match=r"also has the inputs \['mask'\], which the manif"):
         check_tensors(manifest, tensors, [])
     check_tensors(manifest, tensors[:1], [])
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (DECODE, "set modality: Image or File"),
+        ({"fileBytes": {"begin": 4}}, "set modality: Image or File"),
+        ({"tokenize": {"tokenizer": "t.json", "maxLength": 4}}, "set modality: Text"),
+    ],
+)
+def test_a_missing_modality_is_named(step: dict[str, Any], words: str, tmp_path: Path) -> None:
+    """Without one an input takes values, and the first step seemed to be in the wrong place."""
+    with pytest.raises(TaskRefusedError, match=words):
+        read(tmp_path, [], inputs=[{"name": "in", "steps": [step]}])

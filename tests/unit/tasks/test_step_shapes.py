@@ -105,6 +105,18 @@ def test_what_is_known_of_a_shape_is_what_the_steps_make_of_any_image(
         ("Values", [{"reshape": {"shape": [2, 3]}}], [-1], False),
         ("Values", [{"reshape": {"shape": [2, -1]}}], [-1, 2, 9], True),
         ("Values", [{"reshape": {"shape": [2, -1]}}], [-1, 3, 9], False),
+        (
+            "File",
+            [{"fileBytes": {"begin": 6}}, {"reshape": {"shape": [2, -1]}}],
+            [-1, 2, 3],
+            True,
+        ),
+        (
+            "File",
+            [{"fileBytes": {"begin": 6}}, {"reshape": {"shape": [2, -1]}}],
+            [-1, 2, 4],
+            False,
+        ),
         ("Values", [{"cast": {"datatype": "FP32"}}], [-1, 3, 9], True),
         ("Text", [{"tokenize": {"tokenizer": "t", "maxLength": 8}}], [-1, 8], True),
         ("Text", [{"tokenize": {"tokenizer": "t", "maxLength": 8}}], [-1, 9], False),

@@ -6,14 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 import yaml
 
 from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.spec.server import MAXIMUM_BATCH_SIZE
+from inferometer_api.spec.server import MAXIMUM_BATCH_SIZE, Precision, Runtime
 from inferometer_cli.exits import (
     ExitCode,
     FailedError,
@@ -21,7 +21,7 @@ from inferometer_cli.exits import (
     deferred_signals,
     exit_code_of,
 )
-from inferometer_cli.quick_run import QuickOptions, compose_run, run_yaml
+from inferometer_cli.quick_run import QuickOptions, compose_run, in_flags, run_yaml
 from inferometer_cli.run_file import SetOption, check_support, parse_run_text, print_warnings
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 
@@ -113,11 +113,12 @@ def tune(  # noqa: PLR0913 - one argument for each option
     from inferometer_cli.local.tuning import InterruptedTuningError, Tuning
     from inferometer_cli.result_file import check_directory
 
+    wanted = _engines(engines)
     maker = _Maker(model, p99, list(set_ or []))
     try:
         grid = candidates(
             len(os.sched_getaffinity(0)),
-            maker.taken(_engines(engines)),
+            maker.taken(wanted),
             _batch_sizes(batches),
             delay_us=min(2000, maker.bound_microseconds // 10),
             most=most,
@@ -219,7 +220,10 @@ class _Maker:
         self._source = model
         self._fields: dict[str, Any] = yaml.safe_load(compose_run(model, QuickOptions(p99=p99)))
         self.p99 = p99
-        base = self.run({})
+        try:
+            base = self.run({})
+        except RefusedError as error:
+            raise RefusedError(in_flags(str(error))) from error
         peak = base.spec.scenarios[0].find_peak
         if peak is None:
             raise RefusedError("tune searches for a peak: leave spec.scenarios as they are.")
@@ -306,9 +310,17 @@ def _engines(text: str | None) -> list[tuple[str, str]]:
         has_openvino = find_spec("openvino") is not None
         return [each for each in _ENGINES if has_openvino or each[0] != "OpenVino"]
     found = []
-    for word in text.split(","):
-        runtime, _, precision = word.strip().partition(":")
+    for word in filter(None, map(str.strip, text.split(","))):
+        runtime, _, precision = word.partition(":")
         found.append((runtime, precision or "Default"))
+    names, precisions = get_args(Runtime), get_args(Precision)
+    unknown = [each for each in found if each[0] not in names or each[1] not in precisions]
+    if unknown or not found:
+        raise RefusedError(
+            "--engines expects engines with their precision, as in "
+            f'OnnxRuntime:Default,OpenVino:BF16, but got "{text}". Engines are {", ".join(names)}, '
+            f"precisions {', '.join(precisions)}."
+        )
     return found
 
 

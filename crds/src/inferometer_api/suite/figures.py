@@ -146,7 +146,11 @@ def computation_of_run(
     spec: Mapping[str, Any], scenarios: Sequence[ScenarioSummary]
 ) -> Computation:
     """Return what computes the outputs of a run, as its spec in JSON and its status show it."""
-    names = {each["name"] for each in spec["scenarios"] if each.get("accuracy") is not None}
+    names = {
+        each["name"]
+        for each in spec["scenarios"]
+        if each.get("accuracy") is not None or each.get("sampledAccuracy") is not None
+    }
     known = any(each.name in names and each.verdict == "VALID" for each in scenarios)
     server = {key: each for key, each in (spec.get("server") or {}).items() if key != "placement"}
     return Computation(_engine(json.dumps(server)), known)

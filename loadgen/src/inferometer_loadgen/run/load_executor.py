@@ -283,12 +283,14 @@ class LoadRepeat:
         repeat = self._repeat
         steps = list(self.steps_so_far)
         peak = None if self._search is None else self._search.peak()
+        sampled = None if self._sampling is None else self._sampling.result()
         conditions = replace(
             self._conditions,
             cut_short=cut_short,
             server_restarted=server_restarted,
             peak=peak,
             cold_start=cold_start,
+            sampled=sampled,
         )
         return ScenarioResult(
             name=repeat.scenario.name,
@@ -300,5 +302,5 @@ class LoadRepeat:
             peak=peak,
             knee=find_knee(steps) if repeat.kind.finds_knee else None,
             cold_start=cold_start,
-            accuracy=None if self._sampling is None else self._sampling.result(),
+            accuracy=sampled,
         )

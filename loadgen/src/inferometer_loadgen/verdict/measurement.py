@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from inferometer_api.plan.load_plan import LoadNodeFault
+from inferometer_api.results.accuracy import AccuracyResult
 from inferometer_api.results.cold_start import ColdStartRecord
 from inferometer_api.results.result import Step
 from inferometer_api.results.search import Peak
@@ -49,6 +50,8 @@ class ScenarioConditions:
     """How the server reports that it is not ready although its model is, as a clause."""
     expectation_broken: str = ""
     """How predictions differ from the manifest's expectedOutputs, as clauses."""
+    sampled: AccuracyResult | None = None
+    """What was found over the samples that the load carried, with `sampledAccuracy`."""
     unchecked_constraint: str = ""
     """The versions of an engine that the manifest needs, if the server does not report its own."""
     cut_short: End | None = None

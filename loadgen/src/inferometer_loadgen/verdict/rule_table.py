@@ -3,9 +3,9 @@
 `docs/reference/verdict.md` documents the same table; a test compares the two.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from inferometer_loadgen.verdict.measurement import Measurement, ScenarioConditions, Violations
 from inferometer_loadgen.verdict.rules import (
@@ -116,6 +116,17 @@ RULES: tuple[VerdictRule, ...] = (
         why="Failed queries have no latency, and a server that rejects load looks fast.",
         remedy="Look at the errors by kind and at the server's log.",
         per_step=counts.error_rate,
+    ),
+    VerdictRule(
+        name="SamplesFailed",
+        effect="reason",
+        limit="with sampledAccuracy, at most 0.1 % of the samples cannot be evaluated, and at "
+        "least one is",
+        source="chosen: the limit of ErrorRate, by which a scenario of kind accuracy is judged",
+        why="Failed samples count in no measure, and may be the harder ones.",
+        remedy="The failures are listed with their stage: mend the data set or the manifest's "
+        "steps. If none failed, keep more replies: lower sampleEvery, or measure longer.",
+        once=counts.samples_failed,
     ),
     VerdictRule(
         name="TooManyResent",
@@ -612,15 +623,16 @@ _NAMES_OF_ACCURACY = {
     "UnexpectedPrediction",
     "ConstraintUnchecked",
 }
-OF_ACCURACY = tuple(
-    replace(
-        rule,
-        why="Failed samples count in no measure, and may be the harder ones.",
-        remedy="The failures are listed with their stage: mend the data set or the manifest's "
+_WORDS_OF_ACCURACY: Mapping[str, Mapping[str, Any]] = {
+    "ErrorRate": {
+        "why": "Failed samples count in no measure, and may be the harder ones.",
+        "remedy": "The failures are listed with their stage: mend the data set or the manifest's "
         "steps if it is Input or Output, and look at the server's log if it is Request.",
-    )
-    if rule.name == "ErrorRate"
-    else rule
+    },
+    "EndedEarly": {"why": "The samples that were not sent are missing in every measure."},
+}
+OF_ACCURACY = tuple(
+    replace(rule, **_WORDS_OF_ACCURACY.get(rule.name, {}))
     for rule in RULES
     if rule.name in _NAMES_OF_ACCURACY
 )

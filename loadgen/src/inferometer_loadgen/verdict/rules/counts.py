@@ -89,6 +89,29 @@ def error_rate(measurement: Measurement, _: ScenarioConditions) -> Violations:
         )
 
 
+def samples_failed(conditions: ScenarioConditions) -> Violations:
+    """Yield a violation if too many samples of a load failed, or none was evaluated."""
+    sampled = conditions.sampled
+    if sampled is None:
+        return
+    seen = sampled.processed + sampled.failed
+    if not seen:
+        yield Violation(
+            f"None of {sampled.requested:,} samples was evaluated.", "0 samples", "1 sample"
+        )
+    elif sampled.failed > ERROR_RATE_LIMIT * seen:
+        share = f"{100 * sampled.failed / seen:.3g} %"
+        first = sampled.failures[0]
+        message = printable_line(first.message, MAX_QUOTED).rstrip(".")
+        yield Violation(
+            f"{sampled.failed:,} of {seen:,} samples could not be evaluated ({share}); the limit "
+            f"is 0.1 %. The first is {first.sample}: {message}.",
+            share,
+            "0.1 %",
+            sampled.failed / seen / ERROR_RATE_LIMIT,
+        )
+
+
 def too_many_resent(measurement: Measurement, _: ScenarioConditions) -> Violations:
     """Yield a violation if too many queries were sent a second time."""
     counts = measurement.step.counts
