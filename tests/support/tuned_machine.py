@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inferometer_api.results.accuracy import AccuracyFigure, AccuracyResult, EvaluatedDataset
 from inferometer_api.results.result import (
     Finding,
     Outcome,
@@ -22,6 +23,7 @@ from inferometer_api.results.result import (
 )
 from inferometer_api.results.search import Peak
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.scenario import Accuracy
 from inferometer_cli.local import measurement
 from support.command import Command
 from support.results import a_result, an_environment
@@ -49,6 +51,8 @@ class TunedMachine:
         """Precisions that the engine does not have."""
         self.disturbed: dict[int, Verdict] = {}
         """The verdict of the run with this number, from 0, in place of the usual one."""
+        self.accuracies: dict[str, float] = {}
+        """The measure of a data set, by precision; 0.9 unless it is here."""
         self.slow = 1.0
         self.stops_at: int | None = None
 
@@ -76,9 +80,25 @@ class TunedMachine:
             steps=[_step(round(milliseconds, 3))],
             verdict=self._verdict(server.precision),
             peak=peak if scenario.kind == "findPeak" else None,
+            accuracy=self._accuracy(scenario.accuracy, server.precision),
         )
         environment = an_environment(output_samples=self._samples(server.precision))
         return a_result(run=run, scenarios=[found], environment=environment)
+
+    def _accuracy(self, asked: Accuracy | None, precision: str) -> AccuracyResult | None:
+        if asked is None:
+            return None
+        figure = AccuracyFigure(
+            metric=asked.metrics[0], value=self.accuracies.get(precision, 0.9), samples=10
+        )
+        uri = asked.dataset.uri
+        return AccuracyResult(
+            dataset=EvaluatedDataset(name="d", version="1", license="CC", uri=uri, samples=10),
+            requested=10,
+            processed=10,
+            failed=0,
+            figures=[figure],
+        )
 
     def _verdict(self, precision: str) -> Verdict:
         if precision in self.not_obtained:
@@ -120,7 +140,7 @@ def peaks_of(machine: TunedMachine) -> list[BenchmarkRun]:
 
 def trials_of(machine: TunedMachine) -> list[BenchmarkRun]:
     """Return the trials."""
-    return [run for run in machine.runs if run.spec.scenarios[0].find_peak is None]
+    return [run for run in machine.runs if run.spec.scenarios[0].concurrency is not None]
 
 
 def tune(inferometer: Command, tmp_path: Path, *words: str) -> Any:

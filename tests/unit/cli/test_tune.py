@@ -90,6 +90,93 @@ def test_a_precision_that_the_engine_does_not_have_is_out(
     assert "OnnxRuntime FP32" not in ended.stdout
 
 
+_DIGITS = ("--dataset", "builtin://digits", "--least-accuracy")
+
+
+def test_an_accuracy_takes_the_place_of_equal_outputs(
+    inferometer: Command, machine: TunedMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The faster engine computes something else, but is right as often as the user wants."""
+    monkeypatch.chdir(tmp_path)
+    machine.outputs["FP32"] = [2.0, 1.0]
+    machine.accuracies = {"Default": 0.95, "FP32": 0.9}
+    ended = tune(inferometer, tmp_path, *_DIGITS, "Top1=90%")
+    assert ended.code == 0, ended.stderr
+    found = summary()
+    assert found["confirmed"][0]["server"]["precision"] == "FP32"
+    assert found["accuracies"] == {"OnnxRuntime:Default": 0.95, "OnnxRuntime:FP32": 0.9}
+    evaluated = [run.spec.scenarios[0].accuracy for run in machine.runs[:2]]
+    assert [each and (each.dataset.uri, each.metrics) for each in evaluated] == [
+        ("builtin://digits", ["Top1"])
+    ] * 2
+    assert "OnnxRuntime:FP32: Top1 90.00 %" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("limit", "worse"), [("Top1=0.91", 0.9), ("CER=2%", 0.021), ("MSE=0.5", 0.51)]
+)
+def test_an_engine_below_the_accuracy_is_left_out_however_fast(
+    inferometer: Command,
+    machine: TunedMachine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    worse: float,
+) -> None:
+    """Of errors the limit is the most."""
+    monkeypatch.chdir(tmp_path)
+    best = float(limit.partition("=")[2].removesuffix("%")) / (100 if "%" in limit else 1)
+    machine.accuracies = {"Default": best, "FP32": worse}
+    ended = tune(inferometer, tmp_path, *_DIGITS, limit)
+    assert ended.code == 0, ended.stderr
+    found = summary()
+    assert {each["precision"] for each in found["candidates"]} == {"Default"}
+    assert f"OnnxRuntime:FP32 is left out: {limit.partition('=')[0]} " in ended.stderr
+    machine.accuracies = {"Default": worse, "FP32": worse}
+    ended = tune(inferometer, tmp_path, *_DIGITS, limit)
+    assert ended.code == ExitCode.FAILED
+    assert "No engine keeps --least-accuracy" in ended.stderr
+
+
+def test_an_engine_without_its_precision_has_no_accuracy(
+    inferometer: Command, machine: TunedMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The figure would be that of another precision."""
+    monkeypatch.chdir(tmp_path)
+    machine.not_obtained = frozenset({"FP32"})
+    ended = tune(inferometer, tmp_path, *_DIGITS, "Top1=50%")
+    assert ended.code == 0, ended.stderr
+    assert "OnnxRuntime:FP32 is left out: Requested was the precision FP32" in ended.stderr
+    assert summary()["accuracies"] == {"OnnxRuntime:Default": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--least-accuracy", "Top1=90%"), "--least-accuracy and --dataset belong together"),
+        (("--dataset", "builtin://digits"), "--least-accuracy and --dataset belong together"),
+        ((*_DIGITS, "Top2=90%"), "--least-accuracy expects a measure and its limit"),
+        ((*_DIGITS, "Top1"), "--least-accuracy expects a measure and its limit"),
+        ((*_DIGITS, "Top1=nan"), "--least-accuracy expects a measure and its limit"),
+        ((*_DIGITS, "Top1=-1"), "--least-accuracy expects a measure and its limit"),
+    ],
+)
+def test_an_accuracy_without_a_meaning_is_refused(
+    inferometer: Command,
+    machine: TunedMachine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    sentence: str,
+) -> None:
+    """Before anything is measured."""
+    monkeypatch.chdir(tmp_path)
+    ended = tune(inferometer, tmp_path, *words)
+    assert ended.code == ExitCode.REFUSED
+    assert sentence in ended.stderr
+    assert machine.runs == []
+
+
 def test_the_floor_of_the_outputs_can_be_lowered(
     inferometer: Command, machine: TunedMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,26 @@ _CosineOption = Annotated[
         help="Candidates whose outputs are less parallel to the reference's are not ranked.",
     ),
 ]
+_AccuracyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--least-accuracy",
+        metavar="MEASURE=LIMIT",
+        help="Engines and precisions below it are left out, and outputs are not compared: "
+        "Top1=97%, or of WER, CER and MSE the most: CER=2%. Needs --dataset.",
+        show_default=False,
+    ),
+]
+_DatasetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        metavar="DATASET",
+        help="Data set of --least-accuracy: a folder, a tar or zip, a CSV or JSONL file, or "
+        "builtin://digits. The model's manifest (model.yaml next to it) has its steps.",
+        show_default=False,
+    ),
+]
 _SecondsOption = Annotated[
     int,
     typer.Option(
@@ -98,6 +118,8 @@ def tune(  # noqa: PLR0913 - one argument for each option
     batches: _BatchesOption = "4,8",
     most: _MostOption = 48,
     least_cosine: _CosineOption = 0.999,
+    least_accuracy: _AccuracyOption = None,
+    dataset: _DatasetOption = None,
     seconds: _SecondsOption = 60,
     output: _OutputOption = None,
     set_: SetOption = None,
@@ -109,10 +131,12 @@ def tune(  # noqa: PLR0913 - one argument for each option
     the finished trials and confirmations, marked as unfinished.
     """
     from inferometer_analysis.tune.candidates import candidates
+    from inferometer_cli.local.accuracy_floor import AccuracyFloor
     from inferometer_cli.local.measurement import measure
     from inferometer_cli.local.tuning import InterruptedTuningError, Tuning
     from inferometer_cli.result_file import check_directory
 
+    floor = AccuracyFloor.parse(least_accuracy, dataset)
     wanted = _engines(engines)
     maker = _Maker(model, p99, list(set_ or []))
     try:
@@ -138,12 +162,13 @@ def tune(  # noqa: PLR0913 - one argument for each option
             make=maker.run,
             measure=lambda run: measure(run, Path.cwd(), ending, watch=lambda *_: None),
             bound_microseconds=maker.bound_microseconds,
-            least_cosine=least_cosine,
+            floor=least_cosine if floor is None else floor,
             seed=maker.seed,
             say=print_message,
             full_seconds=seconds,
         )
         try:
+            tuning.leave_out_inaccurate()
             tuning.confirm(tuning.search(0))
         except InterruptedTuningError as interruption:
             print_message(f"inferometer: {interruption}")

@@ -11,8 +11,10 @@ from inferometer_analysis.tune.halving import Halving, plan_rungs
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import FailedError
+from inferometer_cli.local.accuracy_floor import AccuracyFloor
 from inferometer_results.compare.outputs import agreement_sentence, output_agreement
 from inferometer_results.quantity import counted
+from inferometer_results.wording.accuracy import figure_text
 
 Measure = Callable[[BenchmarkRun], ResultDocument]
 Make = Callable[[Mapping[str, Any]], BenchmarkRun]
@@ -23,6 +25,7 @@ _TRIAL = "trial"
 _SEEDS_APART = 1000
 _NOT_OBTAINED = "EngineSetting"
 """The rule of the verdict for what was requested of the engine and not obtained."""
+_INTERRUPTED = frozenset({"Interrupted", "Terminated"})
 _DISTURBANCES = frozenset({"BusyMachine", "OtherProcesses", "ClientSteal", "CpuSteal"})
 """Rules of the verdict for other work, on this machine or on its host, that took CPUs."""
 
@@ -85,7 +88,9 @@ class Tuning:
     make: Make
     measure: Measure
     bound_microseconds: int
-    least_cosine: float
+    floor: float | AccuracyFloor
+    """What other engines and precisions must keep: the least cosine of their outputs with those of
+    the reference, or an accuracy."""
     seed: int
     say: Callable[[str], None]
     full_seconds: float
@@ -95,7 +100,39 @@ class Tuning:
     """Of all steps of trials without failures; None without any."""
     confirmed: dict[int, Confirmed] = field(default_factory=dict)
     """Full measurements so far, by candidate."""
+    accuracies: dict[str, float] = field(default_factory=dict)
+    """The measure of each engine and precision, if an accuracy is the floor."""
     _reference: ResultDocument | None = None
+
+    def leave_out_inaccurate(self) -> None:
+        """Drop the candidates of engines and precisions below the accuracy that is the floor.
+
+        Raises InterruptedTuningError, and FailedError if none is left.
+        """
+        floor = self.floor
+        if not isinstance(floor, AccuracyFloor):
+            return
+        kept = []
+        engines = dict.fromkeys((each.runtime, each.precision) for each in self.candidates)
+        for engine in engines:
+            document = self.measure(self.make(floor.fields(*engine)))
+            if document.outcome.state in _INTERRUPTED:
+                raise InterruptedTuningError(document)
+            name, found, problem = ":".join(engine), floor.figure(document), floor.problem(document)
+            if found is not None:
+                self.accuracies[name] = found.value
+                self.say(f"{name}: {figure_text(found)}")
+            if problem:
+                self.say(f"{name} is left out: {problem}")
+            else:
+                kept.append(engine)
+        if not kept:
+            raise FailedError(
+                "No engine keeps --least-accuracy: lower it, or see what was found above."
+            )
+        self.candidates = [
+            each for each in self.candidates if (each.runtime, each.precision) in kept
+        ]
 
     def search(self, reference: int) -> list[int]:
         """Return the finalists; `reference` is the candidate whose outputs others must have.
@@ -197,18 +234,19 @@ class Tuning:
     def _other_outputs(self, index: int, document: ResultDocument) -> str:
         """Return why a candidate may not be ranked; empty if its outputs are those wanted."""
         reference, candidate = self.candidates[0], self.candidates[index]
-        if (candidate.runtime, candidate.precision) == (reference.runtime, reference.precision):
+        engines = {(each.runtime, each.precision) for each in (reference, candidate)}
+        if len(engines) == 1 or isinstance(self.floor, AccuracyFloor):
             return ""
         agreement = output_agreement(self._reference, document)
         if agreement is None:
             return "its outputs cannot be compared with those of the first candidate"
-        if agreement.keeps(self.least_cosine):
+        if agreement.keeps(self.floor):
             return ""
         return f"it computes something else. {agreement_sentence(agreement)}"
 
     def _measured(self, run: BenchmarkRun, index: int) -> ResultDocument:
         document = self.measure(run)
-        if document.outcome.state in {"Interrupted", "Terminated"}:
+        if document.outcome.state in _INTERRUPTED:
             raise InterruptedTuningError(document)
         if document.outcome.state != "Complete":
             self.excluded[index] = document.outcome.message
@@ -270,6 +308,7 @@ def write_summary(tuning: Tuning, path: Path, *, ran_to_completion: bool) -> Non
     document = {
         "ranToCompletion": ran_to_completion,
         "boundMicroseconds": tuning.bound_microseconds,
+        **({"accuracies": tuning.accuracies} if tuning.accuracies else {}),
         "candidates": [each.server() for each in tuning.candidates],
         "excluded": {str(index): why for index, why in tuning.excluded.items()},
         "trials": tuning.trials,
