@@ -403,6 +403,27 @@ def test_probes_too_short_for_their_queue_end_the_search(
     assert (peak.low_qps, peak.high_qps) == (None, None)
 
 
+def test_whole_probes_too_short_for_their_queue_end_the_search() -> None:
+    """Work of others that spoils the probes before them does not hide it.
+
+    A busy machine was said to answer at least eight times the queries of its closed loop.
+    """
+    most, found = 10_000.0, SearchState(alone=ObservedCounts(900, 0), service_time_ns=1)
+    while not isinstance(ask := next_step(GOAL, found), str):
+        if not isinstance(ask, ProbeAt):
+            found = with_closed_loop(found, most)
+            continue
+        is_spoiled = not ask.runs_to_completion and ask.milli_qps > 1000 * most
+        seen = ObservedCounts(1024, 200 if is_spoiled else 0)
+        decided: Decision = "Overshoots" if is_spoiled else "EnoughQueries"
+        tried = ProbeResult(ask, seen, decided, f"probe {len(found.probes) + 1}", 0)
+        found = replace(found, probes=(*found.probes, tried))
+    assert ask == "ProbesTooShort"
+    assert any(each.probe.runs_to_completion for each in found.probes)
+    peak = peak_result(GOAL, found, ask)
+    assert (peak.qps, peak.low_qps, peak.high_qps) == (None, None, None)
+
+
 def test_a_throughput_that_ends_the_search_is_measured_again() -> None:
     """A neighbour that slows the first closed loop refuses no spec, and caps no rate."""
     alone = SearchState(alone=ObservedCounts(900, 0))

@@ -87,8 +87,8 @@ def limit_hit(
     goal: Goal, closed_loop_qps: float, place: PeakLocation
 ) -> Literal["ProbesTooShort", "CannotBeMet", "ProbesCutOff"] | None:
     """Return which limit keeps locating from its next rate; None if there is none."""
-    if place.low_qps is not None and place.low_qps > closed_loop_qps * _HIGHEST:
-        return "ProbesTooShort"  # over before a growing queue exceeds the bound
+    if place.low_qps is not None and ends_too_soon(place.low_qps, closed_loop_qps):
+        return "ProbesTooShort"
     if place.next_qps is None:
         return None
     if place.next_qps < closed_loop_qps * _LOWEST:
@@ -96,6 +96,11 @@ def limit_hit(
     if place.next_qps * goal.max_seconds < required_queries(0, goal.percentile):
         return "ProbesCutOff"  # no probe at such a rate can keep the bound
     return None
+
+
+def ends_too_soon(kept_qps: float, closed_loop_qps: float) -> bool:
+    """Return whether a probe that kept the bound was over before a growing queue exceeds it."""
+    return kept_qps > closed_loop_qps * _HIGHEST
 
 
 def _goes_up(goal: Goal, result: ProbeResult) -> bool:

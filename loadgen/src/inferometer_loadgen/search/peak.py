@@ -21,7 +21,13 @@ from collections.abc import Sequence
 
 from inferometer_api.statistics import student_quantile
 from inferometer_loadgen.search.goal import Goal, exceeds_share
-from inferometer_loadgen.search.locating import PeakLocation, cuts_off_first, limit_hit, locate
+from inferometer_loadgen.search.locating import (
+    PeakLocation,
+    cuts_off_first,
+    ends_too_soon,
+    limit_hit,
+    locate,
+)
 from inferometer_loadgen.search.peak_regression import (
     CONFIDENCE,
     PeakEstimate,
@@ -67,6 +73,9 @@ def _next_probe(goal: Goal, found: SearchState, closed_loop_qps: float) -> Probe
         return "EndedEarly"  # no answer at all; the verdict has a rule for it
     if not found.probes and cuts_off_first(goal, closed_loop_qps):
         return "ProbesCutOff"
+    # Whole probes may lead there as well, if other work spoiled those that located the peak.
+    if any(ends_too_soon(each / 1000, closed_loop_qps) for each in kept_rates(goal, found.probes)):
+        return "ProbesTooShort"
     place = locate(goal, closed_loop_qps, found.probes)
     limit = limit_hit(goal, closed_loop_qps, place)
     if limit is not None:
