@@ -53,6 +53,8 @@ class TunedMachine:
         """The verdict of the run with this number, from 0, in place of the usual one."""
         self.accuracies: dict[str, float] = {}
         """The measure of a data set, by precision; 0.9 unless it is here."""
+        self.too_short: frozenset[str] = frozenset()
+        """Precisions whose confirmations end before a queue grows."""
         self.slow = 1.0
         self.stops_at: int | None = None
 
@@ -73,6 +75,9 @@ class TunedMachine:
             high_qps=1000 / milliseconds,
             stop_reason="Resolved",
         )
+        if server.precision in self.too_short:
+            ends = {"qps": None, "low_qps": None, "high_qps": None, "stop_reason": "ProbesTooShort"}
+            peak = peak.model_copy(update=ends)
         found = ScenarioResult(
             name=scenario.name,
             kind=scenario.kind,

@@ -90,6 +90,19 @@ def test_a_precision_that_the_engine_does_not_have_is_out(
     assert "OnnxRuntime FP32" not in ended.stdout
 
 
+def test_confirmations_that_end_too_soon_rank_nothing(
+    inferometer: Command, machine: TunedMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The candidate without a figure may be the best; a higher bound would not help."""
+    monkeypatch.chdir(tmp_path)
+    machine.too_short = frozenset({"FP32"})
+    ended = tune(inferometer, tmp_path)
+    assert ended.code == ExitCode.FAILED
+    assert "before a queue could grow: 50ms is long" in ended.stderr
+    assert "Raise --p99" not in ended.stderr
+    assert not Path("out/best.yaml").exists()
+
+
 _DIGITS = ("--dataset", "builtin://digits", "--least-accuracy")
 
 

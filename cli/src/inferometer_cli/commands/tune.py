@@ -208,6 +208,12 @@ def _report(
     """Print the confirmed peaks and write the best; raise FailedError if there is none."""
     from inferometer_results.quantity import duration
 
+    if any(each.ended_too_soon for each in confirmed):
+        raise FailedError(
+            f"The confirmations ended before a queue could grow: {maker.p99} is long for so fast a "
+            "model. Lower --p99, or measure longer with --set "
+            "spec.scenarios[0].findPeak.probe.minQueries=16384."
+        )
     if not confirmed or not confirmed[0].rate:
         lowest = (
             ""

@@ -62,6 +62,12 @@ class Confirmed:
         return 0.0 if peak is None else peak.qps or peak.low_qps or 0.0
 
     @property
+    def ended_too_soon(self) -> bool:
+        """Whether its probes were over before a growing queue could exceed the bound."""
+        peak = self.scenario.peak
+        return peak is not None and peak.stop_reason == "ProbesTooShort"
+
+    @property
     def is_valid(self) -> bool:
         """Whether the search for the peak is VALID."""
         return self.scenario.verdict.state == "VALID"
