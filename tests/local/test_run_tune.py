@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import yaml
 
+from support.digits import MANIFEST, digits, trained_net, write_onnx
 from support.inferometer_process import ran, started
 
 _DEADLINE_SECONDS = 480.0
@@ -40,3 +42,22 @@ def test_an_engine_that_is_not_installed_is_refused(tmp_path: Path) -> None:
     ended = ran(tmp_path, "tune", "m.onnx", "--p99", "50ms", "--engines", "Triton")
     assert ended.code == 2
     assert "Triton is not installed" in ended.stderr
+
+
+def test_an_accuracy_is_measured_to_the_sample_and_leaves_engines_out(tmp_path: Path) -> None:
+    """No net is always right: nothing is left to search for, and nothing is written."""
+    net = trained_net()
+    write_onnx(net, tmp_path / "model.onnx")
+    (tmp_path / "model.yaml").write_text(MANIFEST)
+    images, labels = digits()
+    right = int((np.argmax(net.scores(images), axis=1) == labels).sum())
+    words = (
+        *("tune", "model.onnx", "--p99", "500ms", "--engines", "OnnxRuntime", "--output", "out"),
+        *("--dataset", "builtin://digits", "--least-accuracy", "Top1=1"),
+    )
+    ended = ran(tmp_path, *words)
+    assert ended.code == 1
+    assert f"OnnxRuntime:Default: Top1 {100 * right / len(labels):.2f} %" in ended.stderr
+    assert f"{right:,} of {len(labels):,}), and --least-accuracy wants at least 1" in ended.stderr
+    assert "No engine keeps --least-accuracy" in ended.stderr
+    assert not (tmp_path / "out").exists()
