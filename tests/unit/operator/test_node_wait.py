@@ -174,6 +174,18 @@ def test_a_run_that_has_sent_load_never_goes_back() -> None:
     assert {cluster.server, cluster.load} <= cluster.children.keys()
 
 
+def test_a_run_that_measures_never_goes_back_though_its_report_cannot_be_read() -> None:
+    """Its condition says that load was sent."""
+    cluster = a_cluster({"load": {"workers": 2}}).settle().schedule().start_server().start_load()
+    cluster.measure()
+    assert cluster.says("Measuring") == ("True", "Measuring")
+    cluster.report = None
+    cluster.pods["a-run-load-1"] = unschedulable(cluster.make_worker(1), _WORDS)
+    cluster.settle().later(400)
+    assert cluster.says("Accepted") == ("True", "Accepted")
+    assert {cluster.server, cluster.load} <= cluster.children.keys()
+
+
 def test_no_load_is_made_before_every_server_has_a_node() -> None:
     """With one of two bound there is no load Job, and both go back together."""
     cluster = a_cluster({"server": {"replicas": 2}}).settle().schedule(1)
