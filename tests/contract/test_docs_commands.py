@@ -18,6 +18,8 @@ from support.monitored import documented
 from support.pod_security import violations
 
 TESTS = Path(__file__).parents[1]
+_UsageError: Any = typer.BadParameter.__mro__[1]
+"""Of the library under typer, which may be its own copy."""
 
 
 def sections() -> Iterator[tuple[str, str]]:
@@ -139,3 +141,58 @@ def test_a_documented_pod_is_admitted_in_a_restricted_namespace() -> None:
     assert {each["metadata"]["name"]: violations(each["spec"]) for each in pods} == {
         each["metadata"]["name"]: () for each in pods
     }
+
+
+def _documented_lines() -> list[tuple[str, str]]:
+    """Return each whole command line of `inferometer` in README and pages, with its page.
+
+    Comments, what follows a pipe, and explanations in a second column are no part of it.
+    performance.md names commands without their arguments.
+    """
+    found = []
+    for page in [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").rglob("*.md"))]:
+        if page.name == "performance.md":
+            continue
+        text = page.read_text(encoding="utf-8")
+        blocks = re.findall(r"^```(?:\w+)?\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        lines = [line.strip() for each in blocks for line in each.replace("\\\n", " ").splitlines()]
+        prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+        # A name without more, such as `inferometer run`, names the command.
+        named = re.findall(r"`(inferometer [^`]+)`", prose)
+        lines += [" ".join(each.split()) for each in named if re.search(r" --| \S+[./]\S", each)]
+        found += [
+            (page.name, re.split(r"\s{2,}| (?:[|>;&#]|2>|-- )", line)[0])
+            for line in lines
+            if line.startswith("inferometer ") and "..." not in line and "[" not in line
+        ]
+    return found
+
+
+def _problem(words: list[str]) -> str:
+    """Return what is wrong with a command line, but for its values; empty if nothing is.
+
+    No callback of an option is called.
+    """
+    command: Any = typer.main.get_command(app)
+    while known := getattr(command, "commands", None):
+        if not words or words[0].startswith("--"):
+            break
+        if words[0] not in known:
+            return f"There is no command {words[0]}."
+        command, words = known[words[0]], words[1:]
+    try:
+        values, left, _ = command.make_parser(command.context_class(command)).parse_args(words)
+    except _UsageError as error:
+        return str(error.format_message())
+    lacking = [each.name for each in command.params if each.required and not values.get(each.name)]
+    if left and not known:
+        return f"Too many arguments: {left}."
+    return f"It lacks {lacking}." if lacking and not {"help", "-h"} & values.keys() else ""
+
+
+def test_every_documented_command_line_is_one() -> None:
+    """Its command and options exist, and it has its arguments."""
+    lines = _documented_lines()
+    assert len(lines) > 90
+    problems = {each: _problem(shlex.split(each[1])[1:]) for each in lines}
+    assert {each: problem for each, problem in problems.items() if problem} == {}
