@@ -16,7 +16,8 @@ _DEADLINE_SECONDS = 480.0
 def test_the_best_settings_are_confirmed_and_written(tmp_path: Path) -> None:
     """Every candidate has a trial, three are confirmed on fresh seeds, and the best is a run."""
     words = (
-        *("tune", "zoo://classification/shufflenet_v2_x0_5", "--p99", "500ms"),
+        # Probes of 459 queries see a growing queue within 150 ms at up to 1,800 queries a second.
+        *("tune", "zoo://classification/shufflenet_v2_x0_5", "--p99", "150ms"),
         *("--engines", "OnnxRuntime", "--batches", "4", "--seconds", "5", "--output", "out"),
         *("--set", "spec.validity.maxDurationSeconds=10"),
         *("--set", "spec.scenarios[0].findPeak.probe.minQueries=459"),
