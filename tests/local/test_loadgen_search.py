@@ -103,7 +103,7 @@ def test_a_search_out_of_time_reports_no_peak() -> None:
     assert result.peak is not None
     assert result.peak.stop_reason == "OutOfTime"
     (reason,) = [each for each in result.verdict.reasons if each.rule == "PeakNotFound"]
-    assert "Validity.maxDurationSeconds (3 s) ended the search" in reason.message
+    assert "The limit validity.maxDurationSeconds (3 s) ended the search" in reason.message
 
 
 def test_probes_that_cannot_finish_at_the_first_rate_are_refused() -> None:
