@@ -48,6 +48,10 @@ _BY_STATE = {
 }
 
 
+STOPPED_STATES = frozenset({"Interrupted", "Terminated"})
+"""States of the outcome of a run that a signal ended."""
+
+
 class RefusedError(Exception):
     """The request cannot be carried out; the message is shown to the user as it is."""
 

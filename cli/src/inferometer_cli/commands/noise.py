@@ -12,6 +12,7 @@ from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import (
+    STOPPED_STATES,
     ExitCode,
     RefusedError,
     StopSignal,
@@ -115,7 +116,7 @@ def _measure(run: BenchmarkRun, seconds: int, ending: StopSignal) -> _Runs:
 
     while True:
         document = measure(run, Path.cwd(), ending, watch=watch)
-        if document.outcome.state in {"Interrupted", "Terminated"}:
+        if document.outcome.state in STOPPED_STATES:
             break
         if document.outcome.state != "Complete":
             print_error(document.outcome.message)

@@ -120,11 +120,11 @@ def _check_files(
     run: BenchmarkRun, base: Path, *, starts: bool = True, allow_python_steps: bool = False
 ) -> str:
     """Check what a run names, and start its server if `starts`; return what was not checked."""
-    from inferometer_cli.local.files import check_files, check_manifest_dataset, inputs_file
+    from inferometer_cli.local.files import check_files, check_manifest_dataset
     from inferometer_cli.local.server import try_server
 
-    manifest = check_files(run, base, allow_python_steps=allow_python_steps)
-    check_manifest_dataset(manifest)
+    files = check_files(run, base, allow_python_steps=allow_python_steps)
+    check_manifest_dataset(files.manifest)
     uri = run.spec.model.uri
     if not starts:
         return ""
@@ -132,8 +132,9 @@ def _check_files(
         return "The server was not contacted."
     if uri.startswith("https:"):
         return "The model was not downloaded."
-    file = inputs_file(run, base)
-    trial = try_server(run, base, file, manifest, allow_python_steps=allow_python_steps)
+    trial = try_server(
+        run, base, files.inputs, files.manifest, allow_python_steps=allow_python_steps
+    )
     if outcome := asyncio.run(trial):
         error = RefusedError if outcome.state == "Refused" else FailedError
         raise error(outcome.message)

@@ -8,6 +8,7 @@ from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.scenario import AccuracyMetric
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.quick_run import model_uri
+from inferometer_results.compare.accuracy import valid_figures
 from inferometer_results.wording.accuracy import figure_text
 
 _ERRORS = frozenset({"WER", "CER", "MSE"})
@@ -58,15 +59,7 @@ class AccuracyFloor:
 
     def figure(self, document: ResultDocument) -> AccuracyFigure | None:
         """Return the measure of a result; None if it has none that is VALID."""
-        return next(
-            (
-                figure
-                for each in document.scenarios
-                if each.accuracy is not None and each.verdict.state == "VALID"
-                for figure in each.accuracy.figures
-            ),
-            None,
-        )
+        return next(valid_figures(document), None)
 
     def problem(self, document: ResultDocument) -> str:
         """Return why the engine of a result is out; empty if it keeps the limit."""

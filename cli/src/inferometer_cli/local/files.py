@@ -1,6 +1,7 @@
 """Local files of a run (manifest, inputs, traces, data, certificates), checked before it starts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,19 +31,27 @@ if TYPE_CHECKING:
 Shapes = dict[str, tuple[int, ...]]
 
 
-def check_files(
-    run: BenchmarkRun, base: Path, *, allow_python_steps: bool = False
-) -> "ManifestFile | None":
-    """Check every local file that a run names, but its model, as the start of the run would.
+@dataclass(frozen=True, slots=True)
+class LocalFiles:
+    """The checked local files that a run names, but its model; None: it has none."""
 
-    Returns its manifest; None if it has none. Raises RefusedError.
+    manifest: "ManifestFile | None"
+    inputs: Path | None
+    traces: Mapping[str, Path]
+    """The trace or data set of each scenario that has one, by its name."""
+    credentials: Credentials
+
+
+def check_files(run: BenchmarkRun, base: Path, *, allow_python_steps: bool = False) -> LocalFiles:
+    """Return every local file that a run names, checked; raises RefusedError.
+
+    A relative path starts in the folder `base`.
     """
     manifest = manifest_file(run, base)
     check_python_steps(run, manifest, is_allowed=allow_python_steps)
-    inputs_file(run, base)
-    trace_files(run, base)
-    credentials(run, base)
-    return manifest
+    return LocalFiles(
+        manifest, inputs_file(run, base), trace_files(run, base), credentials(run, base)
+    )
 
 
 def inputs_file(run: BenchmarkRun, base: Path) -> Path | None:

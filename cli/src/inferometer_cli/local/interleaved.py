@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -151,8 +151,7 @@ def _check_files(series: InterleavedSeries, rounds: int) -> None:
     """Raise RefusedError if a variant that is still to be measured names a file it cannot use."""
     from inferometer_cli.local.files import check_files
 
-    left = [each.variant for each in _plan(series, rounds) if not _has_result(series, each)]
-    for variant in sorted(set(left)):
+    for variant in sorted({each.variant for each in _left(series, _plan(series, rounds))}):
         try:
             check_files(series.runs[variant], series.bases[variant])
         except RefusedError as error:
@@ -173,7 +172,7 @@ def _planned_words(series: InterleavedSeries, rounds: int) -> str:
     from inferometer_cli.time_left import planned_seconds
     from inferometer_results.quantity import long_duration
 
-    left = [each for each in _plan(series, rounds) if not _has_result(series, each)]
+    left = _left(series, _plan(series, rounds))
     seconds = sum(planned_seconds(series.runs[each.variant]) + RESTART_SECONDS for each in left)
     return f"about {long_duration(seconds)} for {rounds} rounds" if left else ""
 
@@ -202,7 +201,7 @@ def _measure_all(
     from inferometer_cli.result_file import save_result
     from inferometer_cli.result_store import try_to_keep
 
-    left = [each for each in planned if not _has_result(series, each)]
+    left = _left(series, planned)
     if len(left) < len(planned) and not series.measured["A"]:
         print_message(f"{series.directory} has {len(planned) - len(left)} of {len(planned)} runs.")
     began = time.monotonic()
@@ -241,6 +240,11 @@ def _announce_verdict(each: _Measurement, rounds: int, document: ResultDocument)
     why = why_invalid(document)
     verdict = f"INVALID ({why}); the round does not count" if why else "VALID"
     print_message(f"round {each.round}/{rounds}, {each.variant}: {verdict}")
+
+
+def _left(series: InterleavedSeries, planned: Iterable[_Measurement]) -> list[_Measurement]:
+    """Return the runs that are still to be measured; raises as `_has_result`."""
+    return [each for each in planned if not _has_result(series, each)]
 
 
 def _has_result(series: InterleavedSeries, each: _Measurement) -> bool:

@@ -34,7 +34,7 @@ from inferometer_api.results.result import Outcome, ResultDocument
 from inferometer_api.spec.resolve import is_launched, restarts_server
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.timestamps import format_time
-from inferometer_cli.exits import FailedError, RefusedError
+from inferometer_cli.exits import STOPPED_STATES, FailedError, RefusedError
 from inferometer_cli.local.agent import Metering, find_agent, plan_metering
 from inferometer_cli.local.child_process import (
     ChildProcess,
@@ -42,14 +42,7 @@ from inferometer_cli.local.child_process import (
     start_child,
     with_last_output,
 )
-from inferometer_cli.local.files import (
-    check_loaded_engine,
-    check_python_steps,
-    credentials,
-    inputs_file,
-    manifest_file,
-    trace_files,
-)
+from inferometer_cli.local.files import check_files, check_loaded_engine
 from inferometer_cli.local.machine_check import MachineCheck
 from inferometer_cli.local.node_documents import load_generation_warnings
 from inferometer_cli.local.prometheus_targets import PrometheusTargets
@@ -163,17 +156,13 @@ async def _outcome(work: _Work, stopped: End) -> Outcome:
 
 async def _run(work: _Work, stopped: End) -> Outcome:
     run = work.run
-    manifest = manifest_file(run, work.base)
-    check_python_steps(run, manifest, is_allowed=work.options.allow_python_steps)
-    file = inputs_file(run, work.base)
-    fleet = _fleet(work)
-    traces = trace_files(run, work.base)
-    proofs = credentials(run, work.base)
+    files = check_files(run, work.base, allow_python_steps=work.options.allow_python_steps)
+    manifest, fleet = files.manifest, _fleet(work)
     deadline = asyncio.create_task(_deadline(run.spec.active_deadline_seconds))
     ends = [stopped, deadline]
     try:
         async with AsyncExitStack() as stack:
-            started = await _first_of(ends, _start(work, file, stack))
+            started = await _first_of(ends, _start(work, files.inputs, stack))
             if isinstance(started, Outcome):
                 return started
             server, metered, warnings = started
@@ -185,12 +174,12 @@ async def _run(work: _Work, stopped: End) -> Outcome:
                 servers=[PlannedServer(url=current.url, start=current.start)],
                 model_sha256=current.model_sha256,
                 engine_version=current.engine_version,
-                inputs_file=None if file is None else str(file),
-                trace_files={name: str(path) for name, path in traces.items()},
+                inputs_file=None if files.inputs is None else str(files.inputs),
+                trace_files={name: str(path) for name, path in files.traces.items()},
                 manifest_file=None if manifest is None else str(manifest.path),
                 manifest_sha256=None if manifest is None else manifest.sha256,
                 allow_python_steps=work.options.allow_python_steps,
-                credentials=proofs,
+                credentials=files.credentials,
                 fleet=fleet,
                 server_process_ids=[] if current.process is None else [current.process.process_id],
                 agents=metered.agents,
@@ -280,7 +269,7 @@ async def _load(
 
 async def _explain(outcome: Outcome, process: ChildProcess | None) -> Outcome:
     """Return the outcome that the load generator reported, with the server's last output."""
-    if outcome.state in {"Interrupted", "Terminated"}:
+    if outcome.state in STOPPED_STATES:
         # This command did not stop the load generator.
         message = "Another process stopped the load generator before it was finished."
         return Outcome(state="Failed", reason="LoadGeneratorStopped", message=message)

@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -118,12 +118,19 @@ class SuiteFolder:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other commands from measuring into a folder. Raises RefusedError if one does."""
+    """Keep other commands from measuring into a folder. Raises RefusedError if one does.
+
+    A folder that stays empty is removed.
+    """
     path.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.rmdir()
     except BlockingIOError as error:
         raise RefusedError(
             f"Another command measures a suite into {path}. Wait for its end, or choose another "

@@ -19,6 +19,7 @@ from inferometer_api.suite.status import AnchorPairs, GateStatus
 from inferometer_api.suite.wording import gate_sentence, gate_sentences, gate_word
 from inferometer_api.timestamps import format_time
 from inferometer_cli.exits import (
+    STOPPED_STATES,
     ExitCode,
     FailedError,
     RefusedError,
@@ -41,8 +42,6 @@ from inferometer_results.quantity import counted, long_duration
 if TYPE_CHECKING:
     from inferometer_cli.local.run import RunOptions
     from inferometer_results.suites.stored import Row
-
-_INTERRUPTED = frozenset({"Interrupted", "Terminated"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +94,9 @@ def run_suite(suite: BenchmarkSuite, file: Path, options: SuiteOptions) -> ExitC
     if suite.spec.schedule is not None:
         print_message("note: spec.schedule is for clusters: the suite runs once, now.")
     base = file.parent.resolve()
-    _check_files(SuiteFolder.open(directory, plan), runs, base)
     with locked(directory):
         folder = SuiteFolder.open(directory, plan)
+        _check_files(folder, runs, base)
         folder.write()
         with deferred_signals() as ending:
             note = machine_changes() if "." in {each.state for each in folder.outcomes} else ""
@@ -152,7 +151,7 @@ def _measure_one(work: _Work, index: int) -> ExitCode | None:
         print_message(f"note: {planned.label} is measured even with reuse: {obstacle}.")
     if stored is None:
         document = measure(run, work.base, work.ending, _run_options(run, work.options))
-        if document.outcome.state in _INTERRUPTED:
+        if document.outcome.state in STOPPED_STATES:
             return exit_code_of(document)
         if document.outcome.state != "Complete" or not document.scenarios:
             print_error(f"{planned.label}: {document.outcome.message}")

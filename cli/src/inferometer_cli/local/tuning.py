@@ -10,7 +10,7 @@ from inferometer_analysis.tune.candidates import Candidate
 from inferometer_analysis.tune.halving import Halving, plan_rungs
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_cli.exits import FailedError
+from inferometer_cli.exits import STOPPED_STATES, FailedError
 from inferometer_cli.local.accuracy_floor import AccuracyFloor
 from inferometer_results.compare.outputs import agreement_sentence, output_agreement
 from inferometer_results.quantity import counted
@@ -25,7 +25,6 @@ _TRIAL = "trial"
 _SEEDS_APART = 1000
 _NOT_OBTAINED = "EngineSetting"
 """The rule of the verdict for what was requested of the engine and not obtained."""
-_INTERRUPTED = frozenset({"Interrupted", "Terminated"})
 _DISTURBANCES = frozenset({"BusyMachine", "OtherProcesses", "ClientSteal", "CpuSteal"})
 """Rules of the verdict for other work, on this machine or on its host, that took CPUs."""
 
@@ -122,7 +121,7 @@ class Tuning:
         engines = dict.fromkeys((each.runtime, each.precision) for each in self.candidates)
         for engine in engines:
             document = self.measure(self.make(floor.fields(*engine)))
-            if document.outcome.state in _INTERRUPTED:
+            if document.outcome.state in STOPPED_STATES:
                 raise InterruptedTuningError(document)
             name, found, problem = ":".join(engine), floor.figure(document), floor.problem(document)
             if found is not None:
@@ -252,7 +251,7 @@ class Tuning:
 
     def _measured(self, run: BenchmarkRun, index: int) -> ResultDocument:
         document = self.measure(run)
-        if document.outcome.state in _INTERRUPTED:
+        if document.outcome.state in STOPPED_STATES:
             raise InterruptedTuningError(document)
         if document.outcome.state != "Complete":
             self.excluded[index] = document.outcome.message

@@ -462,6 +462,12 @@ def effective_validity(scenario: Scenario, validity: Validity) -> Validity:
     )
 
 
+def is_evaluation(kind: str) -> bool:
+    """Return whether a kind is read for an accuracy; a newer version's kind is not known to be."""
+    found = SCENARIOS.get(kind)
+    return found is not None and found.headline == "accuracy"
+
+
 def judged_percentile(scenario: Scenario) -> JudgedPercentile | None:
     """Return the percentile that judges a scenario, with its latency bound; None if there is none.
 

@@ -22,6 +22,13 @@ def accuracy_differences(before: ResultDocument, after: ResultDocument) -> Itera
                 yield f"{name}: {_sentence(figure, measures[figure.metric])}{caveat}"
 
 
+def valid_figures(document: ResultDocument) -> Iterator[AccuracyFigure]:
+    """Yield the measures of each scenario that is VALID."""
+    for each in document.scenarios:
+        if each.accuracy is not None and each.verdict.state == "VALID":
+            yield from each.accuracy.figures
+
+
 def _sentence(before: AccuracyFigure, after: AccuracyFigure) -> str:
     first, second = figure_text(before), figure_text(after).removeprefix(f"{after.metric} ")
     values = f"{before.metric} A {first.removeprefix(f'{before.metric} ')}, B {second}"

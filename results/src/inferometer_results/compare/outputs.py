@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from inferometer_api.ranking import MEASURE_ACCURACY, Computation, engine_of, may_rank
 from inferometer_api.results.result import OutputSamples, ResultDocument, SampledOutput
+from inferometer_results.compare.accuracy import valid_figures
 
 LEAST_COSINE = 0.999
 """Below it outputs are not equivalent. Reduced precision keeps it: bfloat16 has 8 bits, which are
@@ -172,12 +173,7 @@ def computation_of(document: ResultDocument) -> Computation:
 
 def _has_accuracy(document: ResultDocument) -> bool:
     """Return whether a valid scenario has an accuracy with its interval."""
-    return any(
-        figure.low is not None and figure.high is not None
-        for each in document.scenarios
-        if each.accuracy is not None and each.verdict.state == "VALID"
-        for figure in each.accuracy.figures
-    )
+    return any(None not in {each.low, each.high} for each in valid_figures(document))
 
 
 def computes_otherwise(before: ResultDocument, after: ResultDocument) -> bool:

@@ -7,7 +7,7 @@ from inferometer_api.results.accuracy import AccuracyResult
 from inferometer_api.results.peak_words import rate_text
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step, percentile_of
 from inferometer_api.results.search import Peak, RepeatFigure, RepeatSummary
-from inferometer_api.scenarios.table import SCENARIOS
+from inferometer_api.scenarios.table import SCENARIOS, is_evaluation
 from inferometer_results.compare.figures import samples_rate
 from inferometer_results.compare.interval import Estimate
 from inferometer_results.quantity import DASH, duration, energy, percent, significant, time_unit
@@ -80,7 +80,7 @@ def _main_figure(document: ResultDocument, result: ScenarioResult) -> MainFigure
     if result.peak is not None:
         return _peak(result.peak)
     kind = SCENARIOS.get(result.kind)
-    if kind is not None and kind.headline == "accuracy" and result.accuracy is not None:
+    if is_evaluation(result.kind) and result.accuracy is not None:
         return _accuracy(result.accuracy)
     steps = result.steps
     if result.knee is not None:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from sqlalchemy import or_
 
-from inferometer_api.scenarios.table import SCENARIOS
+from inferometer_api.scenarios.table import is_evaluation
 from inferometer_results.explore.charts import (
     front_chart,
     nodes_chart,
@@ -162,7 +162,7 @@ def show_model(
     parameters["mixed"] = "true" if mixed else ""
     here = View("/model", parameters)
     # An evaluation has no latency, and a rate that says little: another scenario is shown first.
-    evaluations = {row["scenario"] for row in rows if _is_evaluation(row["kind"])}
+    evaluations = {row["scenario"] for row in rows if is_evaluation(row["kind"])}
     names = sorted(_by_frequency([row["scenario"] for row in rows]), key=evaluations.__contains__)
     chosen = _chosen("scenario", scenario, names)
     shown = [row for row in rows if row["scenario"] == chosen]
@@ -309,11 +309,6 @@ def _chosen(kind: str, name: str, names: Sequence[str]) -> str:
             f"No result that matches has the {kind} {name!r}. Choose one of: {some}{more}."
         )
     return name or names[0]
-
-
-def _is_evaluation(name: str) -> bool:
-    kind = SCENARIOS.get(name)
-    return kind is not None and kind.headline == "accuracy"
 
 
 def _by_frequency(names: Sequence[str]) -> list[str]:
