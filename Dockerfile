@@ -115,6 +115,7 @@ FROM build AS results-packages
 RUN --mount=type=cache,target=/build-cache \
     --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \
     /opt/uv/bin/uv sync --quiet --locked --only-group image-results \
+    --no-install-package pbr --no-install-package setuptools \
     && rm /opt/inferometer/.lock
 
 FROM sources AS results-own

@@ -17,7 +17,8 @@ _IMPORT_ALL = """
 import importlib, json, os, pkgutil, sys
 package = importlib.import_module(sys.argv[1])
 for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-    if ".programs." not in each.name:  # those run in the servers of other projects
+    # Programs run in the servers of other projects; Alembic runs `env` with a connection.
+    if ".programs." not in each.name and not each.name.endswith(".migrations.env"):
         importlib.import_module(each.name)
 files = [getattr(module, "__cached__", None) for module in sys.modules.values()]
 print(json.dumps([file for file in files if file and not os.path.exists(file)]))
