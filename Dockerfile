@@ -135,7 +135,7 @@ COPY --from=results-own /opt/own /opt/inferometer/own
 LABEL org.opencontainers.image.description="Keeps and serves the results of a Kubernetes cluster."
 ENTRYPOINT ["python3", "-m", "inferometer_results"]
 
-# The ONNX Runtime server and the fetcher of models and inputs, for CPUs and for NVIDIA GPUs
+# The server, with ONNX Runtime and OpenVINO, and the fetcher of models and inputs, for CPUs and for NVIDIA GPUs
 FROM build AS serving-packages
 RUN --mount=type=cache,target=/build-cache \
     --mount=type=secret,id=certificates,target=/etc/ssl/certs/ca-certificates.crt \

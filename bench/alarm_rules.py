@@ -1,4 +1,4 @@
-"""How often rules for regressions cry wolf on our own series of equal runs, and what they find.
+"""Counts how often rules for regressions alarm on our own series of equal runs, and what they find.
 
     python -m bench.alarm_rules
 

@@ -1,4 +1,4 @@
-"""What it costs to add a model to a database of bricks, by running the model."""
+"""Computes what it costs to add a model to a database of bricks, by running the model."""
 
 import re
 from collections.abc import Mapping

@@ -79,10 +79,10 @@ def _locust_carrier(fleet: Fleet) -> LocustCarrier:
 async def _driven(fleet: Fleet, seconds: float, size: int) -> Figures:
     carrier = _locust_carrier(fleet)
     await fleet.wait_for_workers(lambda _fraction, _detail: None)
-    crew = FleetDriverFactory(fleet, _plan(), _DESCRIBED, lambda _: None, lambda: None)
-    await crew.set_up()
+    drivers = FleetDriverFactory(fleet, _plan(), _DESCRIBED, lambda _: None, lambda: None)
+    await drivers.set_up()
     began = time.monotonic()
-    driving = await crew.prepare("s", _STEP)
+    driving = await drivers.prepare("s", _STEP)
     await driving.connect()
     rounds = time.monotonic() - began
     if not isinstance(driving, FleetDriver):

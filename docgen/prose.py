@@ -15,6 +15,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[1]
 _EXCLUDED_SUFFIXES = {".json", ".lock", ".sum", ".svg", ".png", ".npz", ".b64"}
 _MARKDOWN_COLUMNS = 120
+_PARAGRAPH_LINES = 5
 _SUGGESTIONS = {
     r"told|tells?|telling": "report, log, print, show, or say",
     r"asked|asks": "request, set, require, or query",
@@ -36,6 +37,9 @@ _WORDS = {
 }
 _ANY_WORD = re.compile(rf"\b({'|'.join(_SUGGESTIONS)})\b", re.IGNORECASE)
 _CODE = re.compile(r"`[^`]*`|https?://\S+")
+_QUESTION = re.compile(r"(What|Which|Who|Why|Where|Whether|How|When|Since when)\b")
+"""How an indirect question begins; a test's statement may begin so."""
+_ENTRY = re.compile(r"([*-]|\d+\.) ")
 _SYMBOL = re.compile(r"[A-Z][a-z]+[A-Z]\w*")
 
 
@@ -53,13 +57,13 @@ def findings(path: Path) -> Iterator[str]:
             for found in pattern.finditer(prose):
                 yield f'{name}:{line}: "{found[0]}": {advice}'
     if tree is not None:
-        if _is_question(tree):
+        if _is_question(tree, is_test=name.parts[0] == "tests"):
             yield f"{name}:1: a module docstring is a statement, not a question"
         for line, symbol in _symbols(tree):
             yield f'{name}:{line}: "{symbol}": begin with a word, not with a symbol'
     if path.suffix == ".md" and path.name != "performance.md" and not text.startswith("<!-- Gen"):
-        for line in _long_lines(text):
-            yield f"{name}:{line}: more than {_MARKDOWN_COLUMNS} columns"
+        for line, finding in _of_page(text):
+            yield f"{name}:{line}: {finding}"
 
 
 def _python(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -94,6 +98,14 @@ def _symbols(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, found[0]
 
 
+def _of_page(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines and paragraphs of a Markdown page that are too long."""
+    for line in _long_lines(text):
+        yield line, f"more than {_MARKDOWN_COLUMNS} columns"
+    for line in _long_paragraphs(text):
+        yield line, f"a paragraph of more than {_PARAGRAPH_LINES} lines"
+
+
 def _long_lines(text: str) -> Iterator[int]:
     """Yield the long lines of a Markdown page, except in tables, code, links and HTML."""
     in_code = False
@@ -105,9 +117,28 @@ def _long_lines(text: str) -> Iterator[int]:
             yield number
 
 
-def _is_question(tree: ast.Module) -> bool:
+def _long_paragraphs(text: str) -> Iterator[int]:
+    """Yield the first line of each long paragraph of a Markdown page; an entry of a list is one."""
+    in_code = False
+    first = length = 0
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        stripped = line.strip()
+        is_fence = stripped.startswith("```")
+        in_code ^= is_fence
+        is_prose = bool(stripped) and not (
+            in_code or is_fence or stripped.startswith(("|", "<", "#", ">"))
+        )
+        if not is_prose or _ENTRY.match(stripped):
+            if length > _PARAGRAPH_LINES:
+                yield first
+            first, length = number, 0
+        length += is_prose
+        first = number if length == 1 else first
+
+
+def _is_question(tree: ast.Module, *, is_test: bool) -> bool:
     summary, _, _ = (ast.get_docstring(tree) or "").partition("\n")
-    return "? " in f"{summary} "
+    return "? " in f"{summary} " or (not is_test and bool(_QUESTION.match(summary)))
 
 
 def _tracked(places: Sequence[str]) -> list[Path]:

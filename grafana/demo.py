@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
 def _show(options: argparse.Namespace, folder: Path, everything: ExitStack) -> int:
     targets = folder / "targets"
     targets.mkdir()
-    tally, finished_at = everything.enter_context(finished_runs())
+    exported, finished_at = everything.enter_context(finished_runs())
     # The file names each process's run, as the metrics do.
     runs = from_files("local", targets / "*.json") | {"honor_labels": True}
     scraped = [runs, static("operator", finished_at)]
@@ -83,7 +83,7 @@ def _show(options: argparse.Namespace, folder: Path, everything: ExitStack) -> i
         if document is None:
             return done
         exposed_run = run_from_result(document)
-        tally.update_run(exposed_run)
+        exported.update_run(exposed_run)
         seen.add(exposed_run["metadata"]["uid"])
         if pages:
             _say(f"{exposed_run['metadata']['name']}  {pages}{_at_its_time(exposed_run)}")

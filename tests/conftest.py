@@ -35,6 +35,16 @@ def require_quiet() -> Callable[[], None]:
 
     A test calls it after its lower bounds, which hold on any machine, and before its upper ones.
     """
+    return _require_quiet_since_now()
+
+
+@pytest.fixture(scope="module")
+def require_quiet_module() -> Callable[[], None]:
+    """Return such a function for what the fixtures of a module measure, which request this one."""
+    return _require_quiet_since_now()
+
+
+def _require_quiet_since_now() -> Callable[[], None]:
     before = read_counters()
 
     def require() -> None:

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -117,9 +118,16 @@ def exit_code(verdicts: Iterable[Verdict]) -> int:
 def summary(
     groups: Iterable[str], verdicts: Mapping[str, Verdict], outcomes: Iterable[Outcome]
 ) -> str:
-    """Return what is inconclusive, failed or left to run, and how to go on."""
+    """Return what was skipped, is inconclusive, failed or left to run, and how to go on."""
+    outcomes = list(outcomes)
     lines = []
-    inconclusive = [f"  {each.test}: {each.reason}" for each in outcomes if each.reason]
+    skipped = Counter(each.reason for each in outcomes if each.state == "skipped")
+    if skipped:
+        lines.append("\nSkipped, so not verified here:")
+        lines += [f"  {number} x {reason}" for reason, number in skipped.items()]
+    inconclusive = [
+        f"  {each.test}: {each.reason}" for each in outcomes if each.state == "inconclusive"
+    ]
     if inconclusive:
         lines += ["\nThe machine was not quiet. Leave it alone and repeat: make verify"]
         lines += inconclusive

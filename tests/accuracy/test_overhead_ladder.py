@@ -22,7 +22,11 @@ ROUNDS = 4
 
 @pytest.mark.parametrize("planted", [1, 2])
 def test_a_delay_is_attributed_to_its_rung(
-    note: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, planted: int
+    note: Callable[[str], None],
+    require_quiet: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    planted: int,
 ) -> None:
     """Of three servers one answers 500 us later than the one below it: found within 10 %."""
     monkeypatch.chdir(tmp_path)
@@ -42,6 +46,7 @@ def test_a_delay_is_attributed_to_its_rung(
     found = ladder([each.name for each in rungs], pairs, ends)
     added = [each.added / US for each in found.steps]
     note(f"planted at rung {planted}: {added} us")
+    require_quiet()
     assert added[planted - 1] == pytest.approx(DELAY_US, rel=0.1)
     # Two servers that are alike differ by no more than their rounds do.
     other = found.steps[2 - planted]

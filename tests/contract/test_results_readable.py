@@ -19,8 +19,8 @@ from rich.console import Console
 from inferometer_api.results.reading import UnreadableResultError, read_result
 from inferometer_api.results.result import SCHEMA_VERSION, ResultDocument
 from inferometer_api.spec.scenario import SCENARIO_KINDS
-from inferometer_cli.comparison_table import print_comparison
-from inferometer_cli.result_table import print_table
+from inferometer_cli.tables.comparison import print_comparison
+from inferometer_cli.tables.result import print_table
 from inferometer_results.compare.comparison import compare
 from inferometer_results.compare.differences import differences
 from inferometer_results.report import render_report

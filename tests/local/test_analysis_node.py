@@ -284,6 +284,11 @@ def test_the_command_measures_prints_and_keeps(tmp_path: Path) -> None:
         "gemm",
         "steal",
     }
+    wire = {(each.name, each.setting.get("protocol")): each for each in document.figures}
+    for protocol in ("HTTP", "GRPC"):
+        trip, rate = wire["loopback/roundTrip", protocol], wire["loopback/bandwidth", protocol]
+        # Far more than a message of the round trip's size could have.
+        assert rate.best > 2 * int(trip.setting["bytes"]) / (trip.best / 1e9)
     several = [each for each in document.figures if len(each.samples) > 1]
     assert all(
         each.low is not None and each.high is not None and each.low <= each.value <= each.high

@@ -39,6 +39,7 @@ from support.stored_results import (
     run_and_die,
     schema_of,
 )
+from support.waiting import result_of
 
 TAG = JournalRow("2026-02-01T00:00:00.000Z", "ann", "tag", "baseline")
 
@@ -296,8 +297,8 @@ def test_what_arrives_during_a_reindex_waits_and_is_indexed(address: str) -> Non
                 waiting.result(timeout=0.5)
         assert answers(other) == before
         assert list(progress) == []
-        assert adding.result(timeout=30).is_new
-        noting.result(timeout=30)
+        assert result_of(adding, "The result that was added").is_new
+        result_of(noting, "The tag")
         assert store.count(Search()) == 4
         assert store.find_ids(Search("tag=baseline")) == ids[:1]
 
@@ -332,7 +333,7 @@ def test_an_annotation_waits_for_a_deletion(address: str) -> None:
         event.listen(store.engine, "commit", annotate)
         assert store.delete([id_, "0" * 32]) == 1
         with pytest.raises(NoSuchResultError):
-            noting[0].result(timeout=30)
+            result_of(noting[0], "The tag")
         assert store.journal() == []
 
 

@@ -17,7 +17,7 @@ State = Literal["passed", "skipped", "inconclusive", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one test, with the reason if it was inconclusive."""
+    """What came of one test, with the reason if it was skipped or inconclusive."""
 
     test: str
     state: State
@@ -69,12 +69,15 @@ class OutcomeRecorder:
 
 def inconclusive_reason(report: pytest.TestReport) -> str:
     """Return why a test was inconclusive, an empty text if it was not."""
-    if not (report.skipped and isinstance(report.longrepr, tuple)):
-        return ""
-    reason = str(report.longrepr[2]).removeprefix("Skipped: ")
+    reason = _skip_reason(report)
     return reason if reason.startswith(INCONCLUSIVE) else ""
 
 
+def _skip_reason(report: pytest.TestReport) -> str:
+    if not (report.skipped and isinstance(report.longrepr, tuple)):
+        return ""
+    return str(report.longrepr[2]).removeprefix("Skipped: ")
+
+
 def _state(report: pytest.TestReport) -> tuple[State, str]:
-    reason = inconclusive_reason(report)
-    return ("inconclusive", reason) if reason else (report.outcome, "")
+    return "inconclusive" if inconclusive_reason(report) else report.outcome, _skip_reason(report)

@@ -99,7 +99,9 @@ def test_a_finished_group_runs_again_if_requested(
     assert verify.main([]) == 0
     assert states(group) == {ONE: "passed", OTHER: "skipped"}
     assert verify.main([]) == 0
-    assert "local: passed before in this state of the checkout" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "local: passed before in this state of the checkout" in said
+    assert said.count("Skipped, so not verified here:\n  1 x ") == 2
     assert verify.main(["--again", "local"]) == 0
     assert capsys.readouterr().out.startswith("\n== local ==")
     assert ran(group) == [ONE, OTHER]

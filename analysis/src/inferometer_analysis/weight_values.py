@@ -1,4 +1,4 @@
-"""How the weights of a model are distributed: what rounding them to few bits would leave."""
+"""Describes how a model's weights are distributed, and what rounding them to few bits leaves."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

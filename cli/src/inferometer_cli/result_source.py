@@ -1,4 +1,4 @@
-"""Where results are read: the store of this machine, or the results service of a cluster."""
+"""Reads results from the store of this machine, or from the results service of a cluster."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -34,7 +34,7 @@ def keep_and_show(document: ResultDocument, directory: Path, showing: Showing) -
     Without scenarios nothing is written.
     """
     from inferometer_cli.result_file import save_result
-    from inferometer_cli.result_table import print_table
+    from inferometer_cli.tables.result import print_table
 
     shown, hint = (document, "") if showing.has_file else _without_fields(document)
     try:

@@ -74,7 +74,7 @@ def fetch_model(  # noqa: PLR0913 - each is one fact of the request, and named
             if cache is None:
                 return _built_in(entry, write_model(entry, target))
             model = _built_in(entry, cached_model(entry, cache))
-            return _copied(model, target) if is_copied else model
+            return _copy(model, target) if is_copied else model
         case "file":
             path = local_path(uri, relative_to)
             _check_exists(path, relative_to)
@@ -91,7 +91,7 @@ def fetch_model(  # noqa: PLR0913 - each is one fact of the request, and named
     name = Path(_last_part(uri)).stem or path.stem
     model = _checked(uri, path, name, sha256, max_bytes)
     target = destination / (file_name or path.name)
-    return _copied(model, target) if is_copied and path != target else model
+    return _copy(model, target) if is_copied and path != target else model
 
 
 def _last_part(uri: str) -> str:
@@ -115,7 +115,7 @@ def _checked(uri: str, path: Path, name: str, sha256: str | None, max_bytes: int
     )
 
 
-def _copied(model: FetchedModel, target: Path) -> FetchedModel:
+def _copy(model: FetchedModel, target: Path) -> FetchedModel:
     """Copy a checked model and its external data; return the copy."""
     files = {model.path: (target, model.sha256)}
     for location, sha256 in model.external_sha256.items():
@@ -199,7 +199,7 @@ def _from_web(uri: str, target: Path, sha256: str | None, max_bytes: int) -> Non
             "model is identified."
         )
     what = f"model {uri}"
-    _downloaded(uri, lambda: https_stream(what, uri), target, sha256, max_bytes)
+    _download(uri, lambda: https_stream(what, uri), target, sha256, max_bytes)
 
 
 def _from_store(uri: str, found: Address, target: Path, sha256: str | None, max_bytes: int) -> None:
@@ -212,7 +212,7 @@ def _from_store(uri: str, found: Address, target: Path, sha256: str | None, max_
 
     store = store_from(f"model {uri}", os.environ)
     stream = object_stream(f"model {uri}", store, found.place, found.path)
-    _downloaded(uri, stream, target, sha256, max_bytes)
+    _download(uri, stream, target, sha256, max_bytes)
     room = max_bytes - target.stat().st_size
     folder, _, _ = found.path.rpartition("/")
     for file in external_files(target):
@@ -223,9 +223,7 @@ def _from_store(uri: str, found: Address, target: Path, sha256: str | None, max_
         room -= file.stat().st_size
 
 
-def _downloaded(
-    uri: str, stream: _Stream, target: Path, sha256: str | None, max_bytes: int
-) -> None:
+def _download(uri: str, stream: _Stream, target: Path, sha256: str | None, max_bytes: int) -> None:
     digest = transfer_to_file(f"model {uri}", stream, target, max_bytes=max_bytes)
     if sha256 is not None and digest != sha256.lower():
         target.unlink()

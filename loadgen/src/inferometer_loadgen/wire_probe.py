@@ -102,7 +102,7 @@ async def measure_wire(
             most_seconds = wait_seconds + _MEASURE_SECONDS
             try:
                 async with asyncio.timeout(most_seconds):
-                    figures += await _measured(target, protocol, wait_seconds)
+                    figures += await _measure(target, protocol, wait_seconds)
             except TimeoutError:
                 reasons[f"{target.name} ({protocol})"] = f"it took more than {most_seconds:.0f} s"
             except _NotAnsweredError as error:
@@ -111,7 +111,7 @@ async def measure_wire(
     return WireRates(figures=figures, unavailable=reasons)
 
 
-async def _measured(
+async def _measure(
     target: WireTarget, protocol: Protocol, ready_seconds: float
 ) -> list[NodeFigure]:
     """Return the figures of one protocol. Raises _NotAnsweredError."""

@@ -1,4 +1,4 @@
-"""What a model's file says of it without running it: its operators and its weights."""
+"""Reads the operators and the weights of a model from its file, without running it."""
 
 from collections.abc import Iterator
 from math import prod

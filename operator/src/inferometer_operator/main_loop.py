@@ -31,12 +31,12 @@ from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.health import Health, serve
 from inferometer_operator.wiring.metrics import exposition
-from inferometer_operator.wiring.node_pool import NodePool
+from inferometer_operator.wiring.nodes.pool import NodePool
 from inferometer_operator.wiring.observer import Observer
 from inferometer_operator.wiring.operator_stats import OperatorStats
 from inferometer_operator.wiring.ownership import Ownership
 from inferometer_operator.wiring.plan_executor import PlanExecutor
-from inferometer_operator.wiring.suite_pool import SuitePool
+from inferometer_operator.wiring.suite.pool import SuitePool
 from inferometer_operator.wiring.worker_pool import WorkerPool
 
 _RUNS = "BenchmarkRun"

@@ -25,7 +25,7 @@ class Images(Document):
     """The images of a run's pods, each with its tag or digest."""
 
     serving: str
-    """The ONNX Runtime server for CPUs. It also fetches models."""
+    """The server for CPUs, with ONNX Runtime and OpenVINO. It also fetches models."""
     serving_gpu: str
     """The same server with ONNX Runtime's CUDA build."""
     loadgen: str

@@ -1,4 +1,4 @@
-"""What people may add to a result: tags, retractions with a reason, findings about changes."""
+"""Annotations that people add to a result: tags, retractions with a reason, findings."""
 
 from inferometer_api.timestamps import format_time, parse_time
 from inferometer_results.history.trend import read_finding

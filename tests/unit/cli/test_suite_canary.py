@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from inferometer_api.timestamps import format_time
-from inferometer_cli.local import node_benchmark, suite_canary
+from inferometer_cli.local import node_benchmark
+from inferometer_cli.local.suite import canary
 from inferometer_cli.result_store import opened
 from inferometer_results.store.node_characteristics import keep_characteristics
 from inferometer_serving.node.machine import machine_identity
@@ -49,7 +50,7 @@ def test_a_machine_that_was_never_measured_needs_no_canary(
 ) -> None:
     """Nothing is measured."""
     asked = _measuring(monkeypatch, 1e11)
-    assert suite_canary.machine_changes() == ""
+    assert canary.machine_changes() == ""
     assert asked == []
 
 
@@ -65,7 +66,7 @@ def test_a_machine_that_has_changed_is_a_caution(
     """10 % less within the intervals is none; 45 % less is, with both figures and the date."""
     _keep()
     _measuring(monkeypatch, fp32)
-    note = suite_canary.machine_changes()
+    note = canary.machine_changes()
     assert bool(note) == changed
     shown = capsys.readouterr()
     assert ("This machine has changed" in shown.out + shown.err) == changed
@@ -80,7 +81,7 @@ def test_a_measurement_of_some_figures_hides_no_change(monkeypatch: pytest.Monke
     _keep(day=1, days_ago=2)
     _keep(day=2, figures=[a_figure("pageFault", "ns", 200)])
     _measuring(monkeypatch, 6e10)
-    assert "is 60.0 GFLOP/s; on 2026-01-01 it was 110 GFLOP/s" in suite_canary.machine_changes()
+    assert "is 60.0 GFLOP/s; on 2026-01-01 it was 110 GFLOP/s" in canary.machine_changes()
 
 
 @pytest.mark.usefixtures("database")
@@ -94,7 +95,7 @@ def test_what_went_on_meanwhile_stands_with_a_change(
         "It may not be the node that changed, for a measurement has cautions: "
         "Other processes took 40.0% of the CPU time. The CPU was throttled."
     )
-    assert suite_canary.machine_changes().endswith(f"(-45.5 %). {doubt}")
+    assert canary.machine_changes().endswith(f"(-45.5 %). {doubt}")
     shown = capsys.readouterr()
     assert f"note: {doubt}" in " ".join((shown.out + shown.err).split())
 
@@ -104,5 +105,5 @@ def test_an_expired_measurement_is_nothing_to_compare_with(monkeypatch: pytest.M
     """After 30 days the figures no longer count, and nothing is measured."""
     _keep(days_ago=31)
     asked = _measuring(monkeypatch, 6e10)
-    assert suite_canary.machine_changes() == ""
+    assert canary.machine_changes() == ""
     assert asked == []

@@ -15,7 +15,7 @@ from inferometer_api.suite.labels import label_value
 from inferometer_api.suite.outcome import SuiteOutcome
 from inferometer_api.suite.plan_suite import plan_suite
 from inferometer_cli.local import measurement
-from inferometer_cli.local.suite_folder import SuiteFolder
+from inferometer_cli.local.suite.folder import SuiteFolder
 from inferometer_results.store.database import default_address
 from inferometer_results.store.store import Store
 from inferometer_results.suites.stored import stored_outcomes

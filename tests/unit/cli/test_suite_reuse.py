@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_cli.local.suite_reuse import reusable_result, reuse_obstacle
+from inferometer_cli.local.suite.reuse import reusable_result, reuse_obstacle
 from inferometer_cli.program import program_version
 from inferometer_results.store.database import default_address
 from inferometer_results.store.store import Store

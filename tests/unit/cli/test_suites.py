@@ -10,8 +10,8 @@ import yaml
 from inferometer_api.suite.outcome import suite_outcome
 from inferometer_api.suite.plan_suite import plan_suite
 from inferometer_api.suite.status import GateOutcome, GateStatus
-from inferometer_cli.local.suite_folder import SuiteFolder, locked, recorded_execution
-from inferometer_cli.local.suite_run import exit_code_of_suite
+from inferometer_cli.local.suite.folder import SuiteFolder, locked, recorded_execution
+from inferometer_cli.local.suite.run import exit_code_of_suite
 from support.command import Command
 from support.results import a_valid_result
 from support.suites import a_suite, an_axis, parsed, planned

@@ -19,8 +19,8 @@ from inferometer_api.results.result import (
 )
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_cli.cluster.status_table import print_figures
-from inferometer_cli.comparison_table import print_comparison
-from inferometer_cli.result_table import print_table
+from inferometer_cli.tables.comparison import print_comparison
+from inferometer_cli.tables.result import print_table
 from inferometer_cli.terminal import print_message
 from inferometer_cli.text_table import Row, print_columns, print_rows, print_sentences
 from inferometer_results.compare.comparison import compare

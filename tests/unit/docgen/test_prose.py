@@ -36,6 +36,20 @@ def test_words_are_found_in_comments_and_sentences(
     ]
 
 
+@pytest.mark.parametrize(
+    ("docstring", "is_question"),
+    [("Which nodes are measured.", True), ("Decides which nodes are measured.", False)],
+)
+def test_a_module_docstring_is_no_indirect_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, docstring: str, *, is_question: bool
+) -> None:
+    """It answers; only a test may state what something is by such a word."""
+    text = f'"""{docstring}"""\n'
+    assert bool(found(tmp_path, "module.py", text, monkeypatch)) == is_question
+    (tmp_path / "tests").mkdir()
+    assert found(tmp_path, "tests/module.py", text, monkeypatch) == []
+
+
 def test_code_in_a_page_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page may quote a name in backquotes."""
     assert found(tmp_path, "page.md", PAGE, monkeypatch) == ['page.md:1: "Whoever']
@@ -78,3 +92,17 @@ def test_long_lines_of_a_page_are_found(tmp_path: Path, monkeypatch: pytest.Monk
     wide = "word " * 30
     page = f"{wide}\n| {wide} |\n```\n{wide}\n```\n[link](a.md) {wide}\n"
     assert found(tmp_path, "page.md", page, monkeypatch) == ["page.md:1: more than 120 columns"]
+
+
+@pytest.mark.parametrize("entry", ["", "* "])
+def test_a_long_paragraph_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    """Five lines are the most, of a paragraph as of an entry of a list; code has no paragraphs."""
+    text = "# Page\n\n" + entry + "One line.\n" * 5
+    assert found(tmp_path, "page.md", text, monkeypatch) == []
+    assert found(tmp_path, "page.md", f"{text}More.\n", monkeypatch) == [
+        "page.md:3: a paragraph of more than 5 lines"
+    ]
+    assert found(tmp_path, "page.md", f"{text}* More.\n", monkeypatch) == []
+    assert found(tmp_path, "page.md", f"```\n{text}More.\n```\n", monkeypatch) == []

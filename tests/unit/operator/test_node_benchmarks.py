@@ -26,8 +26,8 @@ from inferometer_operator.reconcile.nodes.observed import NodeRefusal, NodesObse
 from inferometer_operator.reconcile.queue_position import QueuedRun
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.dependencies import Dependencies
-from inferometer_operator.wiring.node_queue import NodeQueue
-from inferometer_operator.wiring.node_reconciler import NodeReconciler
+from inferometer_operator.wiring.nodes.queue import NodeQueue
+from inferometer_operator.wiring.nodes.reconciler import NodeReconciler
 from inferometer_operator.wiring.run_queue import RunQueue
 from support.node_documents import a_figure, a_node_document
 from support.operator_process import SETTINGS

@@ -17,8 +17,8 @@ from inferometer_operator.reconcile.nodes.draft import NodeBenchmarkDraft
 from inferometer_operator.reconcile.nodes.summary import node_summary
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.dependencies import Dependencies
-from inferometer_operator.wiring.node_queue import NodeQueue
-from inferometer_operator.wiring.node_reconciler import NodeReconciler, _RefusedError
+from inferometer_operator.wiring.nodes.queue import NodeQueue
+from inferometer_operator.wiring.nodes.reconciler import NodeReconciler, _RefusedError
 from support.node_documents import a_figure, a_node_document
 from support.operator_process import SETTINGS
 

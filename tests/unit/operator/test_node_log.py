@@ -12,7 +12,7 @@ import pytest
 from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure
 from inferometer_api.nodes.document_size import within_bounds
 from inferometer_operator.cluster.reader import Reader
-from inferometer_operator.wiring.node_log import NoDocumentError, read_document
+from inferometer_operator.wiring.nodes.log import NoDocumentError, read_document
 from support.node_documents import a_node_document, recorded_gpu_node
 
 

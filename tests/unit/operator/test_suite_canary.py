@@ -8,7 +8,7 @@ import pytest
 
 from inferometer_operator.manifests.owner import Manifest
 from inferometer_operator.wiring.dependencies import Dependencies
-from inferometer_operator.wiring.suite_canary import NodeCanary
+from inferometer_operator.wiring.suite.canary import NodeCanary
 from support.manifests import FULL
 from support.node_documents import a_node_document
 from support.suites import a_suite, planned

@@ -12,7 +12,7 @@ from inferometer_api.suite.status import SuiteStatus
 from inferometer_operator.cluster.results_client import DeliveryError
 from inferometer_operator.settings import Settings
 from inferometer_operator.wiring.dependencies import Dependencies
-from inferometer_operator.wiring.suite_reuse import SuiteReuse
+from inferometer_operator.wiring.suite.reuse import SuiteReuse
 from support.suites import a_suite, planned
 
 _IMAGE = f"registry.test/image@sha256:{'a' * 64}"

@@ -19,12 +19,13 @@ from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.suite.cells import SuiteDecision, decide
 from inferometer_operator.reconcile.suite.draft import read_suite_status
 from inferometer_operator.settings import Settings
-from inferometer_operator.wiring import suite_reconciler
 from inferometer_operator.wiring.dependencies import Dependencies
-from inferometer_operator.wiring.suite_reconciler import SuiteReconciler
-from inferometer_operator.wiring.suite_store import SuiteRunFacts, SuiteStore
+from inferometer_operator.wiring.suite import reconciler as suite_reconciler
+from inferometer_operator.wiring.suite.reconciler import SuiteReconciler
+from inferometer_operator.wiring.suite.store import SuiteRunFacts, SuiteStore
 from support.suite_gates import AXIS
 from support.suites import a_suite, an_outcome, planned
+from support.waiting import wait_for_event
 
 _UID = "suite-1"
 _IMAGE = f"registry.test/image@sha256:{'a' * 64}"
@@ -127,11 +128,11 @@ def test_the_event_loop_goes_on_while_a_suite_is_judged(monkeypatch: pytest.Monk
 
     def decide_slowly(*arguments: Any) -> SuiteDecision:
         begun.set()
-        assert renewed.wait(30), "the event loop stands still"
+        wait_for_event(renewed, "The event loop")
         return decide(*arguments)
 
     async def renew() -> None:
-        await asyncio.to_thread(begun.wait, 30)
+        await asyncio.to_thread(wait_for_event, begun, "The decision")
         renewed.set()
 
     async def both(reconciler: SuiteReconciler) -> None:

@@ -7,8 +7,8 @@ import pytest
 from inferometer_api.suite.figures import scenario_specs
 from inferometer_api.suite.labels import ROLE_LABEL
 from inferometer_operator.wiring.operator_stats import SuiteGateOutcome
-from inferometer_operator.wiring.suite_pool import newest_gate
-from inferometer_operator.wiring.suite_store import SuiteStore
+from inferometer_operator.wiring.suite.pool import newest_gate
+from inferometer_operator.wiring.suite.store import SuiteStore
 
 _OWNER = {"kind": "BenchmarkSuite", "name": "s", "uid": "suite-1", "controller": True}
 

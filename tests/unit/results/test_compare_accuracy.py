@@ -7,7 +7,7 @@ from rich.console import Console
 
 from inferometer_api.results.accuracy import AccuracyFigure, AccuracyResult, EvaluatedDataset
 from inferometer_api.results.result import ResultDocument
-from inferometer_cli.comparison_table import print_comparison
+from inferometer_cli.tables.comparison import print_comparison
 from inferometer_results.compare.accuracy import accuracy_differences
 from inferometer_results.compare.comparison import compare
 from support.results import a_result

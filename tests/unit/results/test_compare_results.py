@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from inferometer_api.results.result import Energy, ResultDocument, ScenarioResult, Step, Verdict
 from inferometer_api.status.run_status import Attribution
 from inferometer_cli.cluster.options import ClusterOptions
-from inferometer_cli.comparison_table import shown_difference
 from inferometer_cli.exits import ExitCode
 from inferometer_cli.result_file import is_file
+from inferometer_cli.tables.comparison import shown_difference
 from inferometer_results.compare.comparison import compare, compare_rounds
 from inferometer_results.compare.differences import differences
 from inferometer_results.compare.figures import measured

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
-from inferometer_cli.trend_table import print_trend
+from inferometer_cli.tables.trend import print_trend
 from inferometer_results.annotation import AnnotationError, check_annotation
 from inferometer_results.history.trend import ChangeFinding, Trend, trend_fields, trends
 from inferometer_results.store.index_rows import ACCEPT_CHANGE, REJECT_CHANGE, JournalRow

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from inferometer_api.results.result import ModelFigures, ResultDocument
-from inferometer_cli.result_table import print_table
+from inferometer_cli.tables.result import print_table
 from inferometer_results.export import FORMATS
 from inferometer_results.report import render_report
 from support.html_page import HtmlPage

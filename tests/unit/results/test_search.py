@@ -18,7 +18,7 @@ from inferometer_api.results.result import (
     WorkerShare,
 )
 from inferometer_api.results.search import Knee, Peak, ProbeRecord, RepeatFigure, RepeatSummary
-from inferometer_cli.result_table import print_table
+from inferometer_cli.tables.result import print_table
 from inferometer_results.compare.comparison import compare
 from inferometer_results.report import render_report
 from inferometer_results.report.frame import CHARACTER, WIDTH

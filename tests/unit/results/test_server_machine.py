@@ -7,7 +7,7 @@ import pytest
 
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
-from inferometer_cli.local.suite_folder import machine_of
+from inferometer_cli.local.suite.folder import machine_of
 from inferometer_results.explore.prices import nodes_of, read_prices
 from inferometer_results.store.comparability import comparability_key, differing
 from inferometer_results.store.index_rows import index_rows

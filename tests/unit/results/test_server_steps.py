@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from inferometer_api.results.result import ResultDocument, ServedStep, ServerTime
-from inferometer_cli.result_table import print_table
+from inferometer_cli.tables.result import print_table
 from inferometer_results.report import render_report
 from inferometer_results.wording.search import found_by
 from support.html_page import HtmlPage

@@ -23,10 +23,10 @@ from inferometer_cli.cluster.run_summary import (
     verdict_line,
 )
 from inferometer_cli.cluster.runs import SeenRun
-from inferometer_cli.energy_table import EnergyRow, print_energy
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_name
-from inferometer_cli.server_time_table import print_server_time
+from inferometer_cli.tables.energy import EnergyRow, print_energy
+from inferometer_cli.tables.server_time import print_server_time
 from inferometer_cli.terminal import flushed_output, output_console, print_message
 from inferometer_cli.text_table import Row, latency_headings, print_rows, print_sentences
 from inferometer_results.quantity import DASH, Unit, significant, time_unit

@@ -126,7 +126,7 @@ def default_directory(run: BenchmarkRun) -> Path:
 def _measure_and_show(
     series: InterleavedSeries, plan: RoundPlan, margin: float, inconclusive: Inconclusive
 ) -> None:
-    from inferometer_cli.comparison_table import print_rounds
+    from inferometer_cli.tables.comparison import print_rounds
     from inferometer_results.compare.comparison import Comparison, compare_rounds
     from inferometer_results.compare.gate import Gate, gate
 

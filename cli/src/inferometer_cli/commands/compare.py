@@ -85,7 +85,7 @@ def compare(  # noqa: PLR0913 - one argument for each option
     where = ClusterOptions(namespace, context, kubeconfig)
     first, second = load_result(before, where), load_result(after, where)
     from inferometer_api.judgement import DEFAULT_MARGIN
-    from inferometer_cli import comparison_table
+    from inferometer_cli.tables.comparison import print_comparison
     from inferometer_results.compare.comparison import compare as compared
     from inferometer_results.compare.gate import gate
 
@@ -103,16 +103,14 @@ def compare(  # noqa: PLR0913 - one argument for each option
             "Give results whose scenarios and steps have the same names."
         )
     with flushed_output():
-        comparison_table.print_comparison(
-            (before, first), (after, second), comparison, output_console()
-        )
+        print_comparison((before, first), (after, second), comparison, output_console())
     if fail_if_slower is not None:
         end_by_gate(gate(first, second, comparison), fail_if_slower, inconclusive)
 
 
 def end_by_gate(found: "Gate", margin: float, inconclusive: Inconclusive) -> None:
     """Print the decision of a gate and its reasons; end the command with its exit code."""
-    from inferometer_cli.comparison_table import print_gate, regression
+    from inferometer_cli.tables.comparison import print_gate, regression
 
     for pair, figure in found.failures:
         print_message(regression(pair, figure, margin))

@@ -104,8 +104,8 @@ def noise(
 def _measure(run: BenchmarkRun, seconds: int, ending: StopSignal) -> _Runs:
     """Measure until the time is over or a signal arrives; end the command if a run fails."""
     from inferometer_cli.local.measurement import measure
-    from inferometer_cli.noise_table import progress_line
     from inferometer_cli.progress import Warn, WebPage
+    from inferometer_cli.tables.noise import progress_line
 
     runs, began = _Runs(), monotonic()
 
@@ -131,7 +131,7 @@ def _measure(run: BenchmarkRun, seconds: int, ending: StopSignal) -> _Runs:
 
 def _show(model: str, runs: _Runs, stopped: ExitCode | None, *, json: bool) -> None:
     from inferometer_api.judgement import FEWEST_RUNS
-    from inferometer_cli.noise_table import as_json, print_noise
+    from inferometer_cli.tables.noise import as_json, print_noise
     from inferometer_results.compare.run_to_run import noise_of
 
     if len(runs.valid) < FEWEST_RUNS:

@@ -186,8 +186,8 @@ def _write_tables(
 
 
 def _show(document: ResultDocument, top: int, *, json: bool) -> None:
-    from inferometer_cli.profile_table import print_profiles
-    from inferometer_cli.result_table import print_table
+    from inferometer_cli.tables.profile import print_profiles
+    from inferometer_cli.tables.result import print_table
     from inferometer_results.profile import layer_documents
 
     if json:

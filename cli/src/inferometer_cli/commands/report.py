@@ -70,7 +70,7 @@ def report(  # noqa: PLR0913 - one argument for each option
     else:
         default = Path("results") / f"{result}-{_compact(document.started_at)}"
     from inferometer_cli.result_file import check_directory
-    from inferometer_cli.result_table import print_table
+    from inferometer_cli.tables.result import print_table
 
     path = _page(output, default)
     check_directory(path.parent)

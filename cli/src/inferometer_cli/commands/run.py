@@ -222,7 +222,7 @@ def run(  # noqa: PLR0913 - one argument for each option
                 "--url, --model, --qps, --p99, --clients or --seconds": quick.is_given,
             }
             _refuse_with_suite(target, only_runs)
-            from inferometer_cli.local.suite_run import SuiteOptions, run_suite
+            from inferometer_cli.local.suite.run import SuiteOptions, run_suite
 
             suite_options = SuiteOptions(output, save, agent, progress, inconclusive == "pass")
             raise typer.Exit(run_suite(suite, Path(target), suite_options))

@@ -68,7 +68,7 @@ def spans(  # noqa: PLR0913 - one argument for each option
     if json:
         print_output(_json(document))
     else:
-        from inferometer_cli.spans_table import print_traces
+        from inferometer_cli.tables.spans import print_traces
 
         with flushed_output():
             print_traces(document, output_console())

@@ -235,7 +235,7 @@ def _announce(each: _Measurement, rounds: int, done: int, count: int, spent: flo
 
 
 def _announce_verdict(each: _Measurement, rounds: int, document: ResultDocument) -> None:
-    from inferometer_cli.comparison_table import why_invalid
+    from inferometer_cli.tables.comparison import why_invalid
 
     why = why_invalid(document)
     verdict = f"INVALID ({why}); the round does not count" if why else "VALID"

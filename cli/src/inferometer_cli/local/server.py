@@ -132,14 +132,14 @@ async def fetch_model(
     command = fetch_command(
         run, launch_of(run.spec), base=str(base), destination=folder, python=sys.executable
     )
-    model = await _fetched(command, stack)
+    model = await _fetch(command, stack)
     others = {}
     for other in run.spec.other_models or ():
         watch(f"fetching {other.uri}")
         command = fetch_other_command(
             other, base=str(base), destination=folder, python=sys.executable
         )
-        others[other.served_name] = await _fetched(command, stack)
+        others[other.served_name] = await _fetch(command, stack)
     inputs = [each["inputs"] for each in others.values()]
     return LaunchedModel(
         folder,
@@ -153,7 +153,7 @@ async def fetch_model(
     )
 
 
-async def _fetched(command: Sequence[str], stack: AsyncExitStack) -> dict[str, Any]:
+async def _fetch(command: Sequence[str], stack: AsyncExitStack) -> dict[str, Any]:
     """Return what the fetcher reports of a model."""
     child = await start_child("model fetcher", command, stack)
     found: dict[str, Any] = json.loads(await first_line(child))

@@ -1,1 +1,1 @@
-"""What a node gives at best, as documents."""
+"""Documents of what a node gives at best."""

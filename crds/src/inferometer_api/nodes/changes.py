@@ -54,7 +54,7 @@ def changes_since(
         left = [each for each in left if _key(each) not in known]
 
 
-def doubts(history: Sequence[NodeCharacteristics], now: NodeCharacteristics) -> str:
+def reservations(history: Sequence[NodeCharacteristics], now: NodeCharacteristics) -> str:
     """Return why a change may not be the node's, as a sentence; "" if nothing speaks for that.
 
     What else ran during a measurement changes its figures, too.

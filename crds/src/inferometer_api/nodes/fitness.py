@@ -1,4 +1,4 @@
-"""What the newest measurements of a node say about the load that it can generate."""
+"""Judges by the newest measurements of a node which load it can generate."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What the load generator's wire gives between two places: its targets, and its document."""
+"""The measurement of the load generator's wire between two places: targets, and document."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType

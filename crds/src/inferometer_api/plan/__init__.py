@@ -1,1 +1,1 @@
-"""How a run is carried out: command lines, plans, reports and cluster objects."""
+"""The carrying out of a run: command lines, plans, reports and cluster objects."""

@@ -1,1 +1,1 @@
-"""What a run measures: the result document, its transport and its summary."""
+"""The result document of a run, its transport and its summary."""

@@ -1,4 +1,4 @@
-"""What a search knows of its peak, in words that verdict and reports share."""
+"""Words for the peak that a search found, which verdict and reports share."""
 
 import math
 from collections.abc import Iterator

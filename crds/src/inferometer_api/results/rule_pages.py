@@ -1,4 +1,4 @@
-"""Where a user reads what a rule of the verdict means."""
+"""Finds the page that explains a rule of the verdict."""
 
 import shlex
 

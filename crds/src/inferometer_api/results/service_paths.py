@@ -1,4 +1,4 @@
-"""Where the results service of a cluster is: its API group, its paths, and its audience."""
+"""The address of a cluster's results service: its API group, its paths, and its audience."""
 
 from urllib.parse import quote
 

@@ -1,1 +1,1 @@
-"""What every kind of scenario means: its steps, figures, minimums, warnings and wording."""
+"""The meaning of every kind of scenario: its steps, figures, minimums, warnings and wording."""

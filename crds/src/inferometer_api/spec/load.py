@@ -1,4 +1,4 @@
-"""How requests are sent: protocol, connections, seed, inputs and credentials."""
+"""The load of a spec: protocol, connections, seed, inputs and credentials of the requests."""
 
 from typing import Annotated, ClassVar, Literal
 

@@ -1,4 +1,4 @@
-"""What the cells of a suite are made of: template, axes, included cells and systems."""
+"""The part of a suite that its cells are made of: template, axes, included cells and systems."""
 
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,4 +1,4 @@
-"""Why figures of a suite's runs cannot be compared, as sentences."""
+"""Explains in sentences what keeps figures of a suite's runs from being compared."""
 
 import json
 from collections.abc import Sequence

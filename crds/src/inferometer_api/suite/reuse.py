@@ -1,4 +1,4 @@
-"""Which stored results may stand for runs of a suite: the documents of question and answer."""
+"""The documents that ask which stored results may stand for runs of a suite, and answer it."""
 
 from typing import Annotated
 

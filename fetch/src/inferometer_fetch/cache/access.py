@@ -1,4 +1,4 @@
-"""Which credentials a store accepted within the last hour."""
+"""Remembers which credentials a store accepted within the last hour."""
 
 import hashlib
 import hmac

@@ -1,1 +1,1 @@
-"""What the nodes of the servers did within a window, from their agents' samples. Pure."""
+"""Computes from their agents' samples what the servers' nodes did within a window. Pure."""

@@ -91,7 +91,7 @@ class ExtensionRepeat:
         end = await self._load.run_step(step)
         if end.why not in CUTS_SHORT:
             try:
-                self._found[step.label] = await self._requested(step)
+                self._found[step.label] = await self._request(step)
             except ProfileRefusedError as error:
                 found = self._extension.unavailable(str(error), self._repeat)
                 self._found[step.label] = found
@@ -108,7 +108,7 @@ class ExtensionRepeat:
         ]
         return result.model_copy(update={"steps": steps})
 
-    async def _requested(self, step: StepPlan) -> Found:
+    async def _request(self, step: StepPlan) -> Found:
         extension = self._extension
         if self._servers is None:
             raise ProfileRefusedError(extension.missing)

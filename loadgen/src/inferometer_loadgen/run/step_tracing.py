@@ -120,9 +120,9 @@ class RunTracing:
         """Return the traced queries of a step that is over, with the spans of its servers."""
         clock = ClientClock(driver.window_ns, unix_offset_ns(), _boot_id())
         traces = driver.traces
-        spans, notes = await self._fetched()
+        spans, notes = await self._fetch_spans()
         if self._receiver is not None:
-            spans += await self._received(self._receiver, traces)
+            spans += await self._receive_spans(self._receiver, traces)
             notes += self._receiver.notes
         return step_tracing(
             traces,
@@ -140,7 +140,7 @@ class RunTracing:
             for each in self._servers.endpoints
         ]
 
-    async def _fetched(self) -> tuple[list[ReceivedSpan], list[str]]:
+    async def _fetch_spans(self) -> tuple[list[ReceivedSpan], list[str]]:
         """Return the spans of the servers that hand theirs out, and what was in the way."""
         spans: list[ReceivedSpan] = []
         notes: list[str] = []
@@ -157,7 +157,7 @@ class RunTracing:
                 await control.close()
         return spans, notes
 
-    async def _received(
+    async def _receive_spans(
         self, receiver: OtlpReceiver, traces: Sequence[ClientTrace]
     ) -> list[ReceivedSpan]:
         """Return what other programs sent, once every query has a root there or none follows."""

@@ -19,7 +19,7 @@ _MOST_STEPS = 8
 """Number of steps that a message names."""
 
 
-class _Broken(NamedTuple):
+class _StepViolation(NamedTuple):
     """A violation and the label of its step."""
 
     step: str
@@ -92,10 +92,10 @@ def _reasons(
 
 
 def _busy(
-    broken: Mapping[str, Sequence[_Broken]],
+    broken: Mapping[str, Sequence[_StepViolation]],
     measurements: Sequence[Measurement],
     judged: Sequence[Measurement],
-) -> list[_Broken]:
+) -> list[_StepViolation]:
     """Return the steps whose violations a busy machine explains, or may explain.
 
     The outcome of a search depends on all its probes.
@@ -104,25 +104,31 @@ def _busy(
     for each in judged:
         label = each.plan.label
         rules = [name for name, some in broken.items() if any(one.step == label for one in some)]
-        found += [_Broken(label, violation) for violation in busy_machine([each.step], rules)]
+        found += [
+            _StepViolation(label, violation) for violation in busy_machine([each.step], rules)
+        ]
     if not found:
         rules = [name for name, some in broken.items() if any(not one.step for one in some)]
         steps = [each.step for each in measurements]
-        found += [_Broken("", violation) for violation in busy_machine(steps, rules)]
+        found += [_StepViolation("", violation) for violation in busy_machine(steps, rules)]
     return found
 
 
 def _broken(
     rule: VerdictRule, measurements: Sequence[Measurement], conditions: ScenarioConditions
-) -> list[_Broken]:
-    found = [] if rule.once is None else [_Broken("", each) for each in rule.once(conditions)]
+) -> list[_StepViolation]:
+    found = (
+        [] if rule.once is None else [_StepViolation("", each) for each in rule.once(conditions)]
+    )
     if rule.per_step is not None:
         for each in measurements:
-            found += [_Broken(each.plan.label, one) for one in rule.per_step(each, conditions)]
+            found += [
+                _StepViolation(each.plan.label, one) for one in rule.per_step(each, conditions)
+            ]
     return found
 
 
-def _findings(rule: VerdictRule, broken: Sequence[_Broken], steps: int) -> Iterable[Finding]:
+def _findings(rule: VerdictRule, broken: Sequence[_StepViolation], steps: int) -> Iterable[Finding]:
     """Yield the findings of one rule over all steps.
 
     The same violation in every step belongs to the scenario. Different figures of several steps are
@@ -131,7 +137,7 @@ def _findings(rule: VerdictRule, broken: Sequence[_Broken], steps: int) -> Itera
     alike: dict[Violation, list[str]] = {}
     for step, violation in broken:
         alike.setdefault(violation, []).append(step)
-    by_subject: dict[str, list[_Broken]] = {}
+    by_subject: dict[str, list[_StepViolation]] = {}
     for each in broken:
         if steps > 1 and len(alike[each.violation]) == steps:
             if each.step == alike[each.violation][0]:

@@ -39,7 +39,7 @@ class LeaseThread:
         """Start the thread and connect."""
         self._thread.start()
         try:
-            self._connection = await self._run(self._opened())
+            self._connection = await self._run(self._open_connection())
         except BaseException:
             self._stop()
             raise
@@ -74,7 +74,7 @@ class LeaseThread:
         """Raise LeaseLostError if another operator may lead by now."""
         self._lease.check_held()
 
-    async def _opened(self) -> ApiConnection:
+    async def _open_connection(self) -> ApiConnection:
         # The client binds to the event loop in which it is made.
         return await self._connect()
 

@@ -1,4 +1,4 @@
-"""Since when facts about the objects of a run hold, on the operator's own clock.
+"""Keeps since when facts about the objects of a run hold, on the operator's own clock.
 
 Their own times are on the clocks of kubelets, controllers and API servers, which may differ from
 the operator's by minutes, and may be set.

@@ -1,4 +1,4 @@
-"""What the workers of all runs share: the decision, the cluster, the clocks."""
+"""Holds what the workers of all runs share: the decision, the cluster, the clocks."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What NodeBenchmarks have found on nodes, for the operator's metrics."""
+"""Keeps what NodeBenchmarks have found on nodes, for the operator's metrics."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

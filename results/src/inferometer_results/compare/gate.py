@@ -42,7 +42,7 @@ def gate(before: ResultDocument, after: ResultDocument, comparison: Comparison) 
     ]
     reasons += [f"{name} is missing in B." for name in comparison.only_before]
     for pair in comparison.pairs:
-        reasons += _doubts(pair, comparison.rule.margin)
+        reasons += _reservations(pair, comparison.rule.margin)
     required = [
         figure.judgement
         for pair in comparison.pairs
@@ -62,7 +62,7 @@ def gate(before: ResultDocument, after: ResultDocument, comparison: Comparison) 
     )
 
 
-def _doubts(pair: Pair, margin: float) -> list[str]:
+def _reservations(pair: Pair, margin: float) -> list[str]:
     """Return why a step is not shown to be no worse, as sentences."""
     name = step_name(pair.before)
     if pair.caveats:
@@ -72,12 +72,12 @@ def _doubts(pair: Pair, margin: float) -> list[str]:
         return [f"{name} has no rate and no latency that both results know."]
     if any(figure.judgement is None for figure in required):
         return [f"{name} {_too_few_runs(pair)}"]
-    doubts = [
+    reservations = [
         f"{name}, {figure.name}: {figure.why_unknown}"
         for figure in pair.figures
         if figure.may_be_hidden(margin)
     ]
-    return doubts + [
+    return reservations + [
         f"{name}, {figure.name}: {_shown_changes(figure.judgement.detectable)} Repeat more often."
         for figure in required
         if figure.judgement is not None

@@ -1,4 +1,4 @@
-"""How far figures differ from run to run, and how many runs show a difference despite that."""
+"""Estimates how far figures differ from run to run, and how many runs show a difference."""
 
 import math
 from collections.abc import Iterator, Sequence

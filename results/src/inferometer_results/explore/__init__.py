@@ -1,1 +1,1 @@
-"""What the explorer shows of many results: fronts, scaling, outliers, costs, merged latencies."""
+"""Computes views of many results: fronts, scaling, outliers, costs, merged latencies."""

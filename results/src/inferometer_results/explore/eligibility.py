@@ -1,4 +1,4 @@
-"""Which measurements may rank, stand on a front, or be a baseline."""
+"""Decides which measurements may rank, stand on a front, or be a baseline."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""How far the predictions of models from their bricks are off."""
+"""Computes how far the predictions of models from their bricks are off."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the layer database says about models and machines: which is fast, and which is faster."""
+"""Answers from the layer database which machine is fast for a model, and vice versa."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""What nodes give at best: wording, and the exchange with other tools."""
+"""Words for what nodes give at best, and the exchange with other tools."""

@@ -1,4 +1,4 @@
-"""What Comm|Scope calls the transfers and calls of a node, and the places in its names."""
+"""Comm|Scope's names of the transfers and calls of a node, and the places in them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the pages of nodes show: figures next to those of equal nodes, and their drift."""
+"""Prepares the pages of nodes: figures next to those of equal nodes, and their drift."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

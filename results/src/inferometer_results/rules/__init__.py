@@ -1,4 +1,4 @@
-"""What each rule of the verdict means and what to do, from the pages of the documentation.
+"""Explains each rule of the verdict and what to do, from the pages of the documentation.
 
 Both pages are part of the package, so that a report and a terminal explain a rule offline.
 """

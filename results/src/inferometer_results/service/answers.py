@@ -1,4 +1,4 @@
-"""What routes share: reading of stored results, and answers as JSON, CSV and errors."""
+"""Helpers that routes share: reading of stored results, and answers as JSON, CSV and errors."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal

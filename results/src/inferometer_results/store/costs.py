@@ -1,4 +1,4 @@
-"""What a million inferences of a result cost, as an expression that the database computes."""
+"""The cost of a million inferences of a result, as an expression that the database computes."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which results may be deleted because they are old, or because there are too many."""
+"""Decides which results may be deleted because they are old, or because there are too many."""
 
 from sqlalchemy import exists, func, or_, select
 

@@ -1,4 +1,4 @@
-"""What figures of energy cover, in words."""
+"""Says in words what figures of energy cover."""
 
 from collections.abc import Iterable, Iterator
 

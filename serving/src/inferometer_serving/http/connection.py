@@ -20,7 +20,7 @@ from inferometer_serving.http.head import HEAD_END, MAX_HEAD_BYTES, Head, head_t
 from inferometer_serving.http.infer import Answer
 from inferometer_serving.http.inference import Inference, answered_now
 from inferometer_serving.http.outbox import Outbox
-from inferometer_serving.http.pages import CHANGES, changed, page
+from inferometer_serving.http.pages import CHANGES, apply_change, page
 from inferometer_serving.http.reply import Reply, head_of, refusal_reply
 from inferometer_serving.http.routes import Endpoint, Route
 from inferometer_serving.infer.tensors import Raw
@@ -272,7 +272,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._stage = Stage.AWAY
 
         async def change() -> None:
-            reply = await changed(self._state, route, bytes(body))
+            reply = await apply_change(self._state, route, bytes(body))
             keep_alive = self._keeps_alive(head)
             parts: list[Raw] = [head_of(reply, keep_alive=keep_alive), *reply.body]
             self._back(head, route.endpoint.value, (reply.status, parts))

@@ -33,7 +33,7 @@ def page(state: ServerState, exposition: Exposition, route: Route, body: Raw) ->
         return refusal_reply(error)
 
 
-async def changed(state: ServerState, route: Route, body: bytes) -> Reply:
+async def apply_change(state: ServerState, route: Route, body: bytes) -> Reply:
     """Load, unload or measure the model, and return the reply."""
     try:
         members = _members("request", body)

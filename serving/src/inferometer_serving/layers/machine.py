@@ -1,4 +1,4 @@
-"""What timings on this machine depend on: its caches, memory and arithmetic, measured now."""
+"""Measures what timings on this machine depend on: its caches, memory and arithmetic."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What an engine makes of a model: a session that predicts until it is unloaded."""
+"""The session that an engine makes of a model: it predicts until it is unloaded."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,1 +1,1 @@
-"""What this node gives at best: memory, storage, clock and matrix products."""
+"""Measures what this node gives at best: memory, storage, clock and matrix products."""

@@ -1,4 +1,4 @@
-"""How punctual this node is: late timers, and moments in which a running process stands still.
+"""Measures how late this node's timers are, and how long running processes stand still.
 
 They say whether it is fit to generate load.
 """

@@ -1,4 +1,4 @@
-"""What an engine's profiler reports: layers, and how long each took in each run."""
+"""Reads an engine's profiler: layers, and how long each took in each run."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar

@@ -1,4 +1,4 @@
-"""What a GPU did in the last runs of a profile, as CUPTI records it, and clocks read together."""
+"""Records what a GPU did in the last runs of a profile, by CUPTI, and clocks read together."""
 
 from collections import deque
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What measures need of a manifest: refused before a server starts if its steps do not make it."""
+"""Refuses, before a server starts, measures whose input the steps of a manifest do not make."""
 
 from collections.abc import Sequence
 

@@ -107,7 +107,7 @@ def ask(call: Call, handle: Handle, question: Question, *more: int) -> Any:
     raise AssertionError(question)
 
 
-def opened(call: Call) -> int:
+def open_nvml(call: Call) -> int:
     """Start NVML and return how many GPUs there are, one at least.
 
     Raises NvmlError, whose text is the reason of a sentence.
@@ -121,7 +121,7 @@ def opened(call: Call) -> int:
     except (OSError, ValueError) as error:  # a recorded tree that cannot be read
         raise NvmlError(pynvml.NVML_ERROR_UNKNOWN, f"NVML does not start: {error}") from error
     if not count:
-        closed(call)
+        close_nvml(call)
         raise NvmlError(pynvml.NVML_ERROR_GPU_NOT_FOUND, "NVIDIA's driver knows no GPU")
     return count
 
@@ -134,8 +134,8 @@ def gpu_at(call: Call, index: int) -> Handle:
         raise NvmlError(error.value, str(error)) from error
 
 
-def closed(call: Call) -> None:
-    """End what `opened` began, if it can still be ended."""
+def close_nvml(call: Call) -> None:
+    """End what `open_nvml` began, if it can still be ended."""
     try:
         call("nvmlShutdown")
     except pynvml.NVMLError:

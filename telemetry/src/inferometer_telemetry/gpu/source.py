@@ -59,7 +59,7 @@ class Gpus:
             if self._closed is not None and now_ns < self._closed[0]:
                 return GpuSourceReading(missing=[self._closed[1]])
             try:
-                self._count = nvml.opened(self._call)
+                self._count = nvml.open_nvml(self._call)
             except NvmlError as error:
                 return self._ended(now_ns, str(error))
         try:
@@ -71,7 +71,7 @@ class Gpus:
     def close(self) -> None:
         """Let go of the library."""
         if self._count:
-            nvml.closed(self._call)
+            nvml.close_nvml(self._call)
             self._count = 0
 
     def _one(

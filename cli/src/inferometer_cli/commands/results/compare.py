@@ -1,4 +1,4 @@
-"""`inferometer results compare`."""
+"""`inferometer results compare`: two stored results, or the runs of two groups, side by side."""
 
 from typing import Annotated
 
@@ -30,7 +30,7 @@ def compare(  # noqa: PLR0913 - one argument for each option
 
     For a gate with an exit code, see `inferometer compare`.
     """
-    from inferometer_cli import comparison_table
+    from inferometer_cli.tables.comparison import print_comparison
     from inferometer_results.compare.comparison import ComparedSide
     from inferometer_results.compare.comparison import compare as compared
     from inferometer_results.store.comparability import differing_conditions
@@ -53,6 +53,4 @@ def compare(  # noqa: PLR0913 - one argument for each option
         if side.retraction is not None:
             print_message(f"{side.name} is retracted, and not judged: {side.retraction}")
     with flushed_output():
-        comparison_table.print_comparison(
-            (before, first), (after, second), comparison, output_console()
-        )
+        print_comparison((before, first), (after, second), comparison, output_console())

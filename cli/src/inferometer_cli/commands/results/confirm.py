@@ -173,7 +173,7 @@ def _keep(
 
 def _candidate(source: ResultSource, id_: str, wanted: _Wanted) -> _Candidate:
     """Return the candidate that begins with a result. Raises RefusedError if there is not one."""
-    from inferometer_cli.trend_table import series_options
+    from inferometer_cli.tables.trend import series_options
     from inferometer_results.store.query import Search
 
     (result,) = source.search(Search(f"id={id_}", limit=1, with_retracted=True)).rows
@@ -236,7 +236,7 @@ def _only(run: BenchmarkRun, scenario: str) -> BenchmarkRun:
 
 def _judge(series: InterleavedSeries, plan: RoundPlan, candidate: _Candidate) -> "Judgement":
     """Measure in turn and print the runs; return the judgement of the candidate's figure."""
-    from inferometer_cli.comparison_table import print_rounds
+    from inferometer_cli.tables.comparison import print_rounds
     from inferometer_results.compare.comparison import compare_rounds
 
     comparison = measure_until_decided(

@@ -1,4 +1,4 @@
-"""`inferometer results list` and `fields`."""
+"""`inferometer results list` and `fields`: finds results, and lists what they are searched by."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 

@@ -1,4 +1,4 @@
-"""`inferometer results delete` and `prune`."""
+"""`inferometer results delete` and `prune`: removes stored results by name or by age."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`inferometer results show`."""
+"""`inferometer results show`: prints one stored result."""
 
 from pathlib import Path
 from typing import Annotated
@@ -36,7 +36,7 @@ def show(  # noqa: PLR0913 - one argument for each option
 ) -> None:
     """Print the table of a result, as the run printed it."""
     from inferometer_cli.result_file import parse_result, save_report
-    from inferometer_cli.result_table import print_table
+    from inferometer_cli.tables.result import print_table
 
     options = ClusterOptions(None, context, kubeconfig)
     with opened_source(database, options, in_cluster=cluster) as source:

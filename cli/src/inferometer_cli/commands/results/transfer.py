@@ -1,4 +1,4 @@
-"""`inferometer results export` and `import`."""
+"""`inferometer results export` and `import`: carries results between stores in one file."""
 
 import os
 from collections.abc import Iterator, Mapping

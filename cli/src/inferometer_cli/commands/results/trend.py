@@ -78,7 +78,7 @@ def trend(  # noqa: PLR0913 - one argument for each option
     if not chosen:
         print_message("No VALID results with this figure.")
         return
-    from inferometer_cli.trend_table import print_trend
+    from inferometer_cli.tables.trend import print_trend
 
     console = output_console()
     with flushed_output():

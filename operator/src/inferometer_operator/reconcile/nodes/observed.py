@@ -1,4 +1,4 @@
-"""What is known of the nodes of a NodeBenchmark, and of their pods in words."""
+"""The observed nodes of a NodeBenchmark, and their pods in words."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Which runs of a suite a stored result may stand for, and what it must be equal in."""
+"""Decides which runs of a suite a stored result may stand for, and what it must be equal in."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""Who may send which request."""
+"""Decides who may send which request."""

@@ -1,4 +1,4 @@
-"""Who may send a request in a cluster: callers of the API server, and pods with a token for us."""
+"""Lets callers of the API server, and pods with a token for us, send requests in a cluster."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol

@@ -1,4 +1,4 @@
-"""Which requests the service answers: the names of the host, the origin, the token, the size."""
+"""Decides which requests the service answers: by host name, origin, token and size."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""What callers of a cluster's service may change: annotate a result, and delete it."""
+"""Lets callers of a cluster's service annotate a result, and delete it."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""What the API server and kubectl ask of an aggregated API: its group, version and resources."""
+"""Answers the API server and kubectl about an aggregated API: its group, version and resources."""
 
 from typing import Any
 

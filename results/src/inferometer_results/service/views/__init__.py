@@ -1,1 +1,1 @@
-"""What pages and API show, as data."""
+"""Prepares the data that pages and API show."""

@@ -1,4 +1,4 @@
-"""What the page and the API show of a suite: its executions, and the runs of one of them."""
+"""Prepares the views of a suite: its executions, and the runs of one of them."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""What Alembic runs: the changes of the schema, on a connection that is open."""
+"""Runs the changes of the schema for Alembic, on a connection that is open."""
 
 from alembic import context
 

@@ -1,4 +1,4 @@
-"""What cuDNN and cuBLAS can compute of a layer: its parameters in their terms."""
+"""Translates a layer into the terms of cuDNN and cuBLAS, if they can compute it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""What a node's NVIDIA GPUs give: transfers, memory, launches and matrix products."""
+"""Measures what a node's NVIDIA GPUs give: transfers, memory, launches and matrix products."""

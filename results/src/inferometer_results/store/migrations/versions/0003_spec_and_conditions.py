@@ -1,4 +1,4 @@
-"""What the pages of the explorer look up: specifications, words, and comparability keys."""
+"""Adds the columns that the explorer looks up: specifications, words, and comparability keys."""
 
 import sqlalchemy as sa
 from alembic import op

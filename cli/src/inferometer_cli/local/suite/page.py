@@ -8,7 +8,7 @@ from inferometer_api.suite.figures import CellKey, cell_key, figures_of
 from inferometer_api.suite.plan_suite import PlannedRun
 from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_api.suite.status import GateStatus
-from inferometer_cli.local.suite_folder import PAGE_NAME, SuiteFolder, replace_file
+from inferometer_cli.local.suite.folder import PAGE_NAME, SuiteFolder, replace_file
 
 if TYPE_CHECKING:
     from inferometer_results.suites.view import SuiteRun

@@ -1,6 +1,6 @@
 """The canary before a suite: a few seconds that show whether this machine is what it was."""
 
-from inferometer_api.nodes.changes import CANARY_CHANGE, CANARY_PRIMITIVES, doubts
+from inferometer_api.nodes.changes import CANARY_CHANGE, CANARY_PRIMITIVES, reservations
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.terminal import print_message
 
@@ -30,7 +30,9 @@ def machine_changes() -> str:
         return ""
     for sentence in sentences:
         print_message(f"caution: This machine has changed: {sentence}")
-    doubt = doubts(known, now)
-    if doubt:
-        print_message(f"note: {doubt}")
-    return f"Before the suite this machine had changed: {' '.join([*sentences, doubt])}".rstrip()
+    reservation = reservations(known, now)
+    if reservation:
+        print_message(f"note: {reservation}")
+    return (
+        f"Before the suite this machine had changed: {' '.join([*sentences, reservation])}".rstrip()
+    )

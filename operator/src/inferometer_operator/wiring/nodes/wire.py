@@ -21,7 +21,7 @@ from inferometer_operator.reconcile.nodes.wire import (
     wire_step,
 )
 from inferometer_operator.wiring.dependencies import Dependencies
-from inferometer_operator.wiring.node_log import NoDocumentError, read_wire_rates
+from inferometer_operator.wiring.nodes.log import NoDocumentError, read_wire_rates
 
 _TAKEN = 409
 _AGAIN_SECONDS = 1.0

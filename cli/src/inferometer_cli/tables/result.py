@@ -13,8 +13,8 @@ from inferometer_api.results.result import (
 )
 from inferometer_api.results.rule_pages import explain_command
 from inferometer_api.results.search import RepeatSummary
-from inferometer_cli.energy_table import EnergyRow, print_energy
-from inferometer_cli.server_time_table import print_server_time
+from inferometer_cli.tables.energy import EnergyRow, print_energy
+from inferometer_cli.tables.server_time import print_server_time
 from inferometer_cli.text_table import (
     STYLES,
     Row,

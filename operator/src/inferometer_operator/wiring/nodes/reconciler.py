@@ -39,10 +39,10 @@ from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget, Event
 from inferometer_operator.reconcile.workload_state import queue_name
 from inferometer_operator.wiring.dependencies import Dependencies
-from inferometer_operator.wiring.node_jobs import node_jobs
-from inferometer_operator.wiring.node_log import NoDocumentError, read_document
-from inferometer_operator.wiring.node_queue import NodeQueue, queue_entries
-from inferometer_operator.wiring.node_wire import NodeWire
+from inferometer_operator.wiring.nodes.jobs import node_jobs
+from inferometer_operator.wiring.nodes.log import NoDocumentError, read_document
+from inferometer_operator.wiring.nodes.queue import NodeQueue, queue_entries
+from inferometer_operator.wiring.nodes.wire import NodeWire
 
 KIND: Final = "NodeBenchmark"
 _KEPT_METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")

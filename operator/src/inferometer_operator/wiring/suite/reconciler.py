@@ -48,10 +48,10 @@ from inferometer_operator.reconcile.suite.executions import decide_schedule
 from inferometer_operator.reconcile.suite.reuse import lacking_for_reuse
 from inferometer_operator.reconcile.suite.status_size import fit_suite_status, least_suite_status
 from inferometer_operator.wiring.dependencies import Dependencies
-from inferometer_operator.wiring.suite_delivery import OutcomeDelivery, is_deliverable
-from inferometer_operator.wiring.suite_prefetch import LOOK_AGAIN_SECONDS, SuitePreparation
-from inferometer_operator.wiring.suite_reuse import SuiteReuse
-from inferometer_operator.wiring.suite_store import SuiteStore, suite_of
+from inferometer_operator.wiring.suite.delivery import OutcomeDelivery, is_deliverable
+from inferometer_operator.wiring.suite.prefetch import LOOK_AGAIN_SECONDS, SuitePreparation
+from inferometer_operator.wiring.suite.reuse import SuiteReuse
+from inferometer_operator.wiring.suite.store import SuiteStore, suite_of
 
 _KEPT_METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
 _NEVER_ACCEPTED = frozenset({400, 422})

@@ -27,13 +27,13 @@ from inferometer_cli.exits import (
     deferred_signals,
     exit_code_of,
 )
-from inferometer_cli.local.suite_canary import machine_changes
-from inferometer_cli.local.suite_folder import (
+from inferometer_cli.local.suite.canary import machine_changes
+from inferometer_cli.local.suite.folder import (
     SuiteFolder,
     locked,
     recorded_execution,
 )
-from inferometer_cli.local.suite_page import equivalence_in, write_page
+from inferometer_cli.local.suite.page import equivalence_in, write_page
 from inferometer_cli.suite_file import cell_runs, plan_file
 from inferometer_cli.terminal import ProgressFormat, print_error, print_message
 from inferometer_cli.time_left import planned_seconds
@@ -138,7 +138,7 @@ def _measure_all(work: _Work) -> ExitCode | None:
 def _measure_one(work: _Work, index: int) -> ExitCode | None:
     """Measure a run, or take the stored result of an equal one; return as `_measure_all`."""
     from inferometer_cli.local.measurement import measure
-    from inferometer_cli.local.suite_reuse import reusable_result, reuse_obstacle
+    from inferometer_cli.local.suite.reuse import reusable_result, reuse_obstacle
     from inferometer_cli.result_file import save_result
 
     folder = work.folder

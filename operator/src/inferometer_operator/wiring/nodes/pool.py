@@ -5,11 +5,11 @@ import asyncio
 from inferometer_operator.cluster.child_watch import ChildChange
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.wiring.dependencies import Dependencies
-from inferometer_operator.wiring.node_queue import NodeQueue
-from inferometer_operator.wiring.node_reconciler import NodeReconciler
+from inferometer_operator.wiring.nodes.queue import NodeQueue
+from inferometer_operator.wiring.nodes.reconciler import NodeReconciler
 from inferometer_operator.wiring.reconcile_loop import keep_reconciling
 from inferometer_operator.wiring.run_queue import RunQueue
-from inferometer_operator.wiring.suite_store import version
+from inferometer_operator.wiring.suite.store import version
 from inferometer_operator.wiring.work_queue import WorkQueue
 
 _TASKS = 2

@@ -15,7 +15,7 @@ from inferometer_operator.manifests.prefetch_job import prefetch_jobs
 from inferometer_operator.reconcile.child_faults import has_ended
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.wiring.dependencies import Dependencies
-from inferometer_operator.wiring.suite_canary import NodeCanary
+from inferometer_operator.wiring.suite.canary import NodeCanary
 
 LOOK_AGAIN_SECONDS = 1.0
 _TAKEN = 409

@@ -15,7 +15,7 @@ from inferometer_api.nodes.changes import (
     CANARY_PRIMITIVES,
     FigureChange,
     changes_since,
-    doubts,
+    reservations,
 )
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.selection import matching_nodes
@@ -33,8 +33,8 @@ from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.measured_nodes import is_expired
-from inferometer_operator.wiring.node_jobs import node_jobs
-from inferometer_operator.wiring.node_log import NoDocumentError, read_document
+from inferometer_operator.wiring.nodes.jobs import node_jobs
+from inferometer_operator.wiring.nodes.log import NoDocumentError, read_document
 
 _MOST_NODES = 16
 _MOST_DOCUMENTS = 8
@@ -131,7 +131,7 @@ class NodeCanary:
             )
             more = ", ..." if len(found) > _SHOWN_CHANGES else ""
             sentence = f"Before the suite {node} had changed {changes}{more}."
-            self.note = " ".join(filter(None, (self.note, sentence, doubts(history, now))))
+            self.note = " ".join(filter(None, (self.note, sentence, reservations(history, now))))
 
 
 def _worded(change: FigureChange) -> str:

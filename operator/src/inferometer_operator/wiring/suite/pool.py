@@ -8,8 +8,8 @@ from inferometer_operator.reconcile.suite.draft import read_suite_status
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.operator_stats import SuiteGateOutcome
 from inferometer_operator.wiring.reconcile_loop import keep_reconciling
-from inferometer_operator.wiring.suite_reconciler import SuiteReconciler
-from inferometer_operator.wiring.suite_store import SuiteStore, family_of, suite_of
+from inferometer_operator.wiring.suite.reconciler import SuiteReconciler
+from inferometer_operator.wiring.suite.store import SuiteStore, family_of, suite_of
 from inferometer_operator.wiring.work_queue import WorkQueue
 
 _TASKS = 4

@@ -1,0 +1,1 @@
+"""Suites on this machine."""

@@ -1,0 +1,1 @@
+"""Workers, reads and writes of NodeBenchmarks."""
