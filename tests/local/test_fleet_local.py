@@ -310,6 +310,9 @@ def _pods(plan: LoadPlan, folder: Path, last: Sequence[str] = ()) -> Iterator[li
     ]
     try:
         yield pods
+        # Killed, they would leave measuring processes whose CPU time counts as that of others.
+        for pod in pods:
+            pod.wait(_ENDS_WITHIN_SECONDS)
     finally:
         for pod in pods:
             pod.kill()

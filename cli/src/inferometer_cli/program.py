@@ -29,14 +29,17 @@ def program_version() -> str:
     return version("inferometer")
 
 
+def is_installed(local: LocalSupport) -> bool:
+    """Return whether the program of a local server is installed."""
+    package, executable = local.python_package, local.executable
+    return (package is None or find_spec(package) is not None) and (
+        executable is None or shutil.which(executable) is not None
+    )
+
+
 def check_installed(local: LocalSupport | None) -> None:
     """Raise RefusedError if the program of a local server is not installed."""
-    if local is None:
-        return
-    package, executable = local.python_package, local.executable
-    if (package is not None and find_spec(package) is None) or (
-        executable is not None and shutil.which(executable) is None
-    ):
+    if local is not None and not is_installed(local):
         raise RefusedError(
             f"{local.program} is not installed, and this command starts a server with it. "
             f"Install {local.installation}."

@@ -7,7 +7,12 @@ from typing_extensions import override
 
 from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.scenarios.planned_duration import RESTART_SECONDS, planned_duration
-from inferometer_api.scenarios.table import SCENARIOS, effective_validity, usual_labels
+from inferometer_api.scenarios.table import (
+    SCENARIOS,
+    effective_validity,
+    is_evaluation,
+    usual_labels,
+)
 from inferometer_api.spec.resolve import restarts_server
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_results.quantity import long_duration
@@ -46,7 +51,7 @@ class RemainingTime:
         self._spec = spec
         self._planned = [planned_duration(each, spec) for each in spec.scenarios]
         self._is_search = [SCENARIOS[each.kind].steps == "search" for each in spec.scenarios]
-        self._is_evaluation = [each.accuracy is not None for each in spec.scenarios]
+        self._is_evaluation = [is_evaluation(each.kind) for each in spec.scenarios]
         self._restarts = restarts_server(spec)
         self._begun: dict[tuple[int, int], float] = {}
         """When each repeat of a scenario began, whatever their order."""

@@ -23,8 +23,7 @@ from inferometer_analysis.models import (
 )
 from inferometer_analysis.samples import Interval, difference, median_interval, trimmed_mean
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step, StepProfile
-
-PROFILE_KIND = "profile"
+from inferometer_api.scenarios.table import PROFILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class ProfiledStep:
 
 def is_profiled(kinds: Iterable[str]) -> bool:
     """Return whether a run with scenarios of these kinds is profiled, so that it is no baseline."""
-    return PROFILE_KIND in kinds
+    return not PROFILED.isdisjoint(kinds)
 
 
 def profiled_steps(document: ResultDocument) -> Iterator[ProfiledStep]:

@@ -4,13 +4,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 import yaml
 
+from inferometer_api.runtimes.table import RUNTIMES
 from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import MAXIMUM_BATCH_SIZE, Precision, Runtime
@@ -21,6 +21,7 @@ from inferometer_cli.exits import (
     deferred_signals,
     exit_code_of,
 )
+from inferometer_cli.program import is_installed
 from inferometer_cli.quick_run import QuickOptions, compose_run, in_flags, run_yaml
 from inferometer_cli.run_file import SetOption, check_support, parse_run_text, print_warnings
 from inferometer_cli.terminal import flushed_output, output_console, print_message
@@ -32,7 +33,12 @@ if TYPE_CHECKING:
 _MOST_CONNECTIONS = 512
 """A server needs a file for each, and most systems allow a process 1024."""
 _RUNTIME_ADVICE = "change server.runtime"
-_ENGINES = (("OnnxRuntime", "Default"), ("OpenVino", "FP32"), ("OpenVino", "BF16"))
+_ENGINES: tuple[tuple[Runtime, Precision], ...] = (
+    ("OnnxRuntime", "Default"),
+    ("OpenVino", "FP32"),
+    ("OpenVino", "BF16"),
+)
+"""Without --engines: those of them that are installed."""
 _Model = Annotated[
     str,
     typer.Argument(metavar="MODEL", help="model.onnx or zoo://TASK/NAME.", show_default=False),
@@ -336,10 +342,14 @@ class _Maker:
         return check_support(run, source=self._source)
 
 
+def _runs_here(runtime: Runtime) -> bool:
+    launch = RUNTIMES[runtime].launch
+    return launch is not None and launch.local is not None and is_installed(launch.local)
+
+
 def _engines(text: str | None) -> list[tuple[str, str]]:
     if text is None:
-        has_openvino = find_spec("openvino") is not None
-        return [each for each in _ENGINES if has_openvino or each[0] != "OpenVino"]
+        return [each for each in _ENGINES if _runs_here(each[0])]
     found = []
     for word in filter(None, map(str.strip, text.split(","))):
         runtime, _, precision = word.partition(":")

@@ -168,10 +168,14 @@ async def start_child(
     stack: AsyncExitStack,
     standard_input: bytes | None = None,
     *,
+    env: Mapping[str, str] | None = None,
     grace_seconds: float = GRACE_SECONDS,
 ) -> ChildProcess:
-    """Start a child that ends with the stack: by SIGTERM, then after its grace by SIGKILL."""
-    child = await ChildProcess.start(name, command, standard_input=standard_input)
+    """Start a child that ends with the stack: by SIGTERM, then after its grace by SIGKILL.
+
+    `env` is added to the environment.
+    """
+    child = await ChildProcess.start(name, command, standard_input=standard_input, env=env)
     stack.push_async_callback(child.stop, grace_seconds=grace_seconds)
     return child
 

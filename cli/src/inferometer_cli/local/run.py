@@ -9,6 +9,7 @@ import contextlib
 import os
 import secrets
 import sys
+import tempfile
 import traceback
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
@@ -243,7 +244,11 @@ async def _load(
     plan_text = plan.model_dump_json(exclude_none=True).encode()
     listens = targets.is_enabled or restarts_server(plan.run.spec)
     command = load_command(sys.executable, metrics_port=0 if listens else None)
-    load = await start_child("load generator", command, stack, plan_text)
+    # Unpacked data sets go with this folder, even if the load generator is killed.
+    folder = stack.enter_context(
+        tempfile.TemporaryDirectory(prefix="inferometer-load-", ignore_cleanup_errors=True)
+    )
+    load = await start_child("load generator", command, stack, plan_text, env={"TMPDIR": folder})
     reading = asyncio.create_task(_read_reports(load, server, work))
 
     async def on_replaced(repeat: int, replacement: TargetServer) -> None:

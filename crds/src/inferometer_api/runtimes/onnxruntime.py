@@ -62,7 +62,7 @@ def own_command(run: BenchmarkRun, start: ServerStart) -> tuple[str, ...]:
 
 
 def _is_profiled(run: BenchmarkRun) -> bool:
-    return any(each.kind in {"profile", "bound", "bricks"} for each in run.spec.scenarios)
+    return any(each.load_profile.is_measured_in_server for each in run.spec.scenarios)
 
 
 def _batching(batching: Batching | None) -> tuple[str, ...]:

@@ -462,6 +462,15 @@ def effective_validity(scenario: Scenario, validity: Validity) -> Validity:
     )
 
 
+SEARCHES = frozenset(kind for kind, each in SCENARIOS.items() if each.steps == "search")
+"""Kinds whose steps are probes, different in each run: only the peak sums them up."""
+PROFILED = frozenset(kind for kind, each in SCENARIOS.items() if each.executor == "profile")
+"""Kinds in which a profiler runs: their figures are no baseline and compare with no others."""
+BATCH_SWEEPS = frozenset(
+    kind for kind, each in SCENARIOS.items() if each.varies == "batch size" and kind not in PROFILED
+)
+
+
 def is_evaluation(kind: str) -> bool:
     """Return whether a kind is read for an accuracy; a newer version's kind is not known to be."""
     found = SCENARIOS.get(kind)

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from inferometer_api.rules import Rule, Where
+from inferometer_api.spec.server import STEP_RUNTIMES
 
-_RUNTIMES = ("OnnxRuntime", "OpenVino", "KServe")
-"""Runtimes whose program is the project's server, which can run steps."""
 _IN_SERVER = "has(self.model.pipeline) && self.model.pipeline == 'Server'"
 
 
@@ -21,10 +20,12 @@ def _without_samples(spec: Any) -> Iterator[tuple[Where, str]]:
 
 PIPELINE_RULES = (
     Rule(
-        cel=f"!({_IN_SERVER}) || self.server.runtime in {list(_RUNTIMES)}",
-        message="pipeline Server is for runtime OnnxRuntime, OpenVino and KServe, whose server "
-        "runs the steps: take one of them, or pipeline Client",
-        holds=lambda spec: not spec.model.runs_steps_in_server or spec.server.runtime in _RUNTIMES,
+        cel=f"!({_IN_SERVER}) || self.server.runtime in {list(STEP_RUNTIMES)}",
+        message=f"pipeline Server is for runtime {', '.join(STEP_RUNTIMES[:-1])} and "
+        f"{STEP_RUNTIMES[-1]}, whose server runs the steps: take one of them, or pipeline Client",
+        holds=lambda spec: (
+            not spec.model.runs_steps_in_server or spec.server.runtime in STEP_RUNTIMES
+        ),
         field="model.pipeline",
         found=lambda spec: f"runtime {spec.server.runtime}",
     ),

@@ -13,7 +13,7 @@ from inferometer_api.spec.load import Load
 from inferometer_api.spec.model import ModelSource, OtherModel
 from inferometer_api.spec.pipeline import PIPELINE_RULES
 from inferometer_api.spec.scenario import PROFILES, Scenario, Validity, percentile_value
-from inferometer_api.spec.server import Server
+from inferometer_api.spec.server import OWN_RUNTIMES, Server
 from inferometer_api.status.run_status import RunStatus
 
 
@@ -135,8 +135,7 @@ _KEEPS_BATCH_LIMIT = " && ".join(
     for kind, profile in PROFILES.items()
     if profile.keeps_batch_limit
 )
-_FROM_THE_SERVER = frozenset({"profile", "bound", "bricks"})
-"""Kinds of scenarios that request measurements from the server."""
+_IN_SERVER = [kind for kind, profile in PROFILES.items() if profile.is_measured_in_server]
 _FIXED_WARM_UP = [kind for kind, profile in PROFILES.items() if profile.fixed_warm_up]
 
 
@@ -238,12 +237,13 @@ cannot be resumed."""
             field="validity.warmUp",
         ),
         Rule(
-            cel="!self.scenarios.exists(s, has(s.profile) || has(s.bound) || has(s.bricks)) || "
-            "self.load.protocol == 'HTTP' && self.load.workers == 1",
+            cel="!self.scenarios.exists(s, "
+            + " || ".join(f"has(s.{kind})" for kind in _IN_SERVER)
+            + ") || self.load.protocol == 'HTTP' && self.load.workers == 1",
             message="profiles, bounds and bricks are requested over HTTP, by one load generator: "
             "set load.protocol to HTTP and load.workers to 1, or profile in a separate run",
             holds=lambda spec: (
-                all(each.kind not in _FROM_THE_SERVER for each in spec.scenarios)
+                not any(each.load_profile.is_measured_in_server for each in spec.scenarios)
                 or (spec.load.protocol, spec.load.workers) == ("HTTP", 1)
             ),
             field="scenarios",
@@ -336,14 +336,14 @@ cannot be resumed."""
             field="validity.repeatScope",
         ),
         Rule(
-            cel="!has(self.otherModels) || self.server.runtime in ['OnnxRuntime', 'OpenVino'] && "
+            cel=f"!has(self.otherModels) || self.server.runtime in {list(OWN_RUNTIMES)} && "
             "self.scenarios.exists(s, has(s.mix))",
-            message="otherModels are for scenarios with a mix on a server of runtime OnnxRuntime "
-            "or OpenVino: leave them out, or set the mix of a scenario",
+            message="otherModels are for scenarios with a mix on a server of runtime "
+            f"{' or '.join(OWN_RUNTIMES)}: leave them out, or set the mix of a scenario",
             holds=lambda spec: (
                 spec.other_models is None
                 or (
-                    spec.server.runtime in ("OnnxRuntime", "OpenVino")
+                    spec.server.runtime in OWN_RUNTIMES
                     and any(each.mix is not None for each in spec.scenarios)
                 )
             ),

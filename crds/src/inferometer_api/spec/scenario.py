@@ -49,6 +49,12 @@ class LoadProfile(Document):
     takes_samples: ClassVar[bool] = False
     """Whether its queries may carry the samples of a data set: one sample each, without a file."""
 
+    is_measured_in_server: ClassVar[bool] = False
+    """Whether it requests measurements from the server, after its own queries."""
+
+    creates_servers: ClassVar[bool] = False
+    """Whether each of its repeats measures the start of a new server."""
+
     data_field: ClassVar[str] = "uri"
     """Path of the address of its data file, if it has one."""
 
@@ -304,6 +310,8 @@ class Profile(LoadProfile):
     a baseline.
     """
 
+    is_measured_in_server = True
+
     levels: Annotated[list[ProfileLevel], Field(min_length=1, max_length=3), Unique()] = Field(
         default=["Model", "Layer", "Kernel"]
     )
@@ -415,6 +423,8 @@ class ColdStart(LoadProfile):
     next as soon as the last is answered.
     """
 
+    creates_servers = True
+
     repeats: Annotated[int, Field(ge=1, le=100), Integral] = 5
     """How often the server is created. If it is more than `validity.repeats`, it takes its place: \
 all scenarios of the run are measured so often."""
@@ -434,6 +444,8 @@ class BoundLoad(LoadProfile):
     are of FP32, with the threads of the server. The server needs runtime OnnxRuntime or OpenVino.
     """
 
+    is_measured_in_server = True
+
     fill: bool = True
     """Whether all layers are timed by each engine. False: only the whole model is."""
 
@@ -447,6 +459,8 @@ class BricksLoad(LoadProfile):
     The timings go into the layer database, from which the latency of any model that consists of
     these layers follows. They are of ONNX Runtime, with the threads of the server.
     """
+
+    is_measured_in_server = True
 
     models: Annotated[list[_ZooAddress], Field(max_length=100), Unique()] = Field(
         default_factory=list

@@ -1,8 +1,9 @@
 """Explains in sentences what keeps figures of a suite's runs from being compared."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from inferometer_api.scenarios.table import PROFILED, SEARCHES
 from inferometer_api.suite.figures import MeasuredRun, StepKey
 from inferometer_api.suite.plan_suite import System
 
@@ -35,10 +36,10 @@ def obstacle_of_figure(key: StepKey, figure: str, runs: Sequence[MeasuredRun]) -
     if len(specs) > 1:
         return _DIFFERS
     spec = specs.pop() if specs else ""
-    if _has_kind(spec, "profile"):
+    if _has_kind(spec, PROFILED):
         return _PROFILE
     lacking = sum(figure not in run.figures.get(key, {}) for run in runs)
-    if lacking and _has_kind(spec, "findPeak"):
+    if lacking and _has_kind(spec, SEARCHES):
         return f"{lacking} of {len(runs)} runs found no peak. Their results have the reason."
     if any(scenario in run.without_steps for run in runs):
         return _WITHOUT_STEPS
@@ -52,6 +53,7 @@ def _lack(step: str, figure: str, lacking: int, runs: int) -> str:
     return f"{lacking} of {runs} runs lack a figure{place}. Look at their results."
 
 
-def _has_kind(spec: str, field: str) -> bool:
-    """Return whether a specification of `scenario_specs` has a member, by its name in JSON."""
-    return bool(spec) and json.loads(spec).get(field) is not None
+def _has_kind(spec: str, kinds: Collection[str]) -> bool:
+    """Return whether a specification of `scenario_specs` is of one of these kinds."""
+    found = json.loads(spec) if spec else {}
+    return any(found.get(kind) is not None for kind in kinds)

@@ -13,9 +13,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import assert_never
 
 import gevent  # type: ignore[import-untyped]  # has no types
+from gevent import monkey
 from gevent.fileobject import FileObjectPosix  # type: ignore[import-untyped]  # has no types
 from gevent.queue import Queue  # type: ignore[import-untyped]  # has no types
 from locust import events, runners
@@ -307,6 +309,9 @@ def _end_with_input(process: "subprocess.Popen[bytes]") -> None:
     for _ in read_lines(0):
         pass
     process.kill()
+    # No other greenlet may run meanwhile: it would report a process that was lost.
+    with suppress(ChildProcessError):
+        monkey.get_original("os", "waitpid")(process.pid, 0)
     os._exit(1)
 
 

@@ -27,7 +27,7 @@ async def sample_outputs(run: RunContext, found: ServerDescription) -> OutputSam
     """
     plan = run.plan
     spec = plan.run.spec
-    if not plan.launched or any(each.kind == "coldStart" for each in spec.scenarios):
+    if not plan.launched or any(each.load_profile.creates_servers for each in spec.scenarios):
         return None
     if spec.model.runs_steps_in_server:
         return None  # random tensors are no samples

@@ -18,6 +18,7 @@ from inferometer_api.results.tracing import (
     TracedQuery,
     TracedSpan,
 )
+from inferometer_api.spec.server import OWN_RUNTIMES
 from inferometer_loadgen.record.request_tracer import ClientTrace
 from inferometer_loadgen.tracing.clocks import (
     ClientClock,
@@ -301,7 +302,7 @@ def _notes(
     if good and not with_server:
         yield (
             "No server reported spans, so only the client's own parts are known. Servers of the "
-            "runtimes OnnxRuntime and OpenVino do; others need load.tracing.receiverPort."
+            f"runtimes {' and '.join(OWN_RUNTIMES)} do; others need load.tracing.receiverPort."
         )
     elif len(with_server) < len(good):
         yield (

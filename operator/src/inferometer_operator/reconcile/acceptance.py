@@ -14,6 +14,7 @@ from inferometer_api.rules import format_path
 from inferometer_api.spec.problems import Problem, describe_errors
 from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.spec.server import OWN_RUNTIMES
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.manifests.sources import takes_any_path
 from inferometer_operator.reconcile.ceilings import beyond_ceilings
@@ -190,7 +191,7 @@ def _without_cache(context: ReconcileContext) -> Iterator[str]:
     if not is_mountable:
         yield (
             f"spec.model.cache: {context.run.spec.server.runtime} reads models from a repository "
-            "of its own, into which they are copied; use runtime OnnxRuntime or OpenVino, or "
+            f"of its own, into which they are copied; use runtime {' or '.join(OWN_RUNTIMES)}, or "
             "leave cache out."
         )
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from inferometer_api.scenarios.table import BATCH_SWEEPS
 from inferometer_results.explore.batch_scaling import BatchScaling, batch_scaling
 from inferometer_results.explore.eligibility import why_not_ranked
 from inferometer_results.explore.pareto import pareto_front
@@ -132,7 +133,7 @@ def _with_front(groups: Sequence[MeasuredGroup]) -> list[MeasuredGroup]:
 def _scalings(groups: Sequence[MeasuredGroup]) -> list[tuple[MeasuredGroup, BatchScaling]]:
     sweeps: dict[tuple[str, str], list[MeasuredGroup]] = {}
     for each in groups:
-        if not each.excluded and each.newest["kind"] == "batch":
+        if not each.excluded and each.newest["kind"] in BATCH_SWEEPS:
             sweeps.setdefault((each.key, each.node), []).append(each)
     found = []
     for sweep in sweeps.values():

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from inferometer_api.scenarios.table import SEARCHES
 from inferometer_results.compare.interval import over_repeats
 from inferometer_results.explore.eligibility import why_not_counted
 from inferometer_results.profile import is_profiled
@@ -21,7 +22,6 @@ FIGURES = ("p50", "p90", "p99", "p99.9", "qps", "samples", "peak", "energy")
 _RATES = frozenset({"qps", "samples", "peak"})
 _BY_SCHEDULE = frozenset({"qps", "samples"})
 """Figures that an open loop prescribes, so that they say nothing about the server."""
-_SEARCH = "findPeak"
 _MEASURED = frozenset({"VALID"})
 
 
@@ -141,7 +141,7 @@ def _steps(
     suite = f"{result['suite']}, {result['model']}" if result["suite"] else ""
     found: dict[tuple[SeriesName, str], list[dict[str, Any]]] = {}
     for row in result["measurements"]:
-        is_search = row["kind"] == _SEARCH
+        is_search = row["kind"] in SEARCHES
         # The probes of a search run at other rates each time: only its peak has a history.
         if is_search and not (figure == "peak" and row["headline"]):
             continue

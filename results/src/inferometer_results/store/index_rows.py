@@ -9,9 +9,10 @@ from typing import Any
 from inferometer_api.results.reading import ReadResult
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step, nanoseconds_at
 from inferometer_api.results.scenario_summary import representative_step
+from inferometer_api.scenarios.table import PROFILED
 from inferometer_api.spec.digest import spec_digest
 from inferometer_results.headline import headline, model_of
-from inferometer_results.profile import PROFILE_KIND, is_profiled
+from inferometer_results.profile import is_profiled
 from inferometer_results.store.comparability import comparability_keys, key_digest
 from inferometer_results.store.server_machine import node_labels, server_machine
 from inferometer_results.store.tables import FIGURES, best_column, unix_milliseconds
@@ -208,7 +209,7 @@ def _measurement_rows(
         for step in scenario.steps:
             yield (
                 _measurement_row(
-                    scenario, step, is_headline=step is chosen and scenario.kind != PROFILE_KIND
+                    scenario, step, is_headline=step is chosen and scenario.kind not in PROFILED
                 )
                 | key
             )

@@ -17,7 +17,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from inferometer_results.profile import PROFILE_KIND
+from inferometer_api.scenarios.table import PROFILED
 from inferometer_results.store.comparability import condition_of
 from inferometer_results.store.find_ids import MOST_COUNTED
 from inferometer_results.store.index_tables import PAGE
@@ -193,7 +193,7 @@ def _profiled(store: Store, numbers: Iterable[int]) -> set[int]:
     """Return which of these results have a profile."""
     ordered = sorted(numbers)
     number = MEASUREMENT.c.result_number
-    query = select(number).where(MEASUREMENT.c.kind == PROFILE_KIND).distinct()
+    query = select(number).where(MEASUREMENT.c.kind.in_(PROFILED)).distinct()
     return {
         row["result_number"]
         for start in range(0, len(ordered), PAGE)

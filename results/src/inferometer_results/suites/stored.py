@@ -12,6 +12,7 @@ from inferometer_api.ranking import Computation, engine_of
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.results.scenario_summary import LONGEST_STEP
+from inferometer_api.scenarios.table import SEARCHES
 from inferometer_api.suite.anchor import merge_pairs, ratio_of
 from inferometer_api.suite.comparisons import BaselineCell
 from inferometer_api.suite.figures import (
@@ -261,7 +262,7 @@ def row_step_figures(row: Row) -> StepFigures:
         ((each["scenario"], "" if each["peak_qps"] else each["step"][:LONGEST_STEP]), each)
         for each in row["measurements"]
         # The probes of a search are steps as well.
-        if each["headline"] or each["kind"] != "findPeak"
+        if each["headline"] or each["kind"] not in SEARCHES
     ]
     return {key: {} for key, _ in found} | mean_figures(
         (key, figure, value) for key, each in found for figure, value in _figures(each)

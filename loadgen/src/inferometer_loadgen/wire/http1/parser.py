@@ -5,6 +5,7 @@ It takes bytes in any pieces and does no input or output.
 
 import json
 import re
+from enum import Enum
 from typing import Any
 
 import orjson
@@ -17,7 +18,6 @@ from inferometer_loadgen.wire.contract import (
     ReplyBody,
     printable_line,
 )
-from inferometer_loadgen.wire.http1.chunk_reader import ChunkReader
 from inferometer_loadgen.wire.http1.head import (
     CHUNKED,
     HEAD_LIMIT_BYTES,
@@ -33,6 +33,8 @@ _STATUS_BODY_BYTES = 65_536
 """Kept size of a body with another status: the cause stands at the end of a traceback."""
 _BARE_LF = re.compile(rb"([^\r\n]{0,40})(?<!\r)\n")
 _ERROR = re.compile(rb'"error"\s*:')
+_CHUNK_LINE_BYTES = 16_384
+_HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
 class ReplyParser:
@@ -140,7 +142,7 @@ class ReplyParser:
         self._received = self._stored_bytes = 0
         self._parts: list[bytes] = []
         self._limit = self._kept_bytes(head)
-        self._chunks = ChunkReader() if head.length == CHUNKED else None
+        self._chunks = _ChunkReader() if head.length == CHUNKED else None
         return self._feed_body(head, data, end)
 
     def _kept_bytes(self, head: ReplyHead) -> int:
@@ -284,3 +286,72 @@ def _error_text(body: bytes, document: Any) -> str:
     if isinstance(document, dict) and isinstance(document.get("error"), str):
         return str(document["error"])
     return body.decode("utf-8", "replace")
+
+
+class _Expects(Enum):
+    SIZE = "a chunk's size"
+    DATA = "a chunk's data"
+    DATA_END = "the line end behind a chunk"
+    TRAILER = "a trailer"
+
+
+class _ChunkReader:
+    """Reader of a chunked body (RFC 9112, section 7.1) in any pieces; it scans each byte once.
+
+    ``done`` is true once the last chunk and the trailers have been read.
+    """
+
+    __slots__ = ("_expects", "_left", "_line", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._expects = _Expects.SIZE
+        self._left = 0
+        self._line = b""
+
+    def feed(self, data: bytes, position: int) -> tuple[list[tuple[int, int]], int]:
+        """Return the spans of ``data`` that belong to the body, and the position behind them.
+
+        Raises ReplyError if the chunks are malformed.
+        """
+        spans: list[tuple[int, int]] = []
+        while position < len(data) and not self.done:
+            if self._expects is _Expects.DATA:
+                end = min(position + self._left, len(data))
+                spans.append((position, end))
+                self._left -= end - position
+                position = end
+                if not self._left:
+                    self._expects = _Expects.DATA_END
+                continue
+            line_end = data.find(b"\n", position) + 1
+            self._line += data[position : line_end or len(data)]
+            position = line_end or len(data)
+            if len(self._line) > _CHUNK_LINE_BYTES:
+                raise ReplyError(f"{self._expects.value.capitalize()} in the reply never ends.")
+            if line_end:
+                line, self._line = self._line, b""
+                self._read_line(line)
+        return spans, position
+
+    def _read_line(self, line: bytes) -> None:
+        if not line.endswith(b"\r\n"):
+            raise ReplyError(f"The reply has {line[:80]!r} instead of {self._expects.value}.")
+        text = line[:-2]
+        match self._expects:
+            case _Expects.SIZE:
+                self._left = _chunk_size(text)
+                self._expects = _Expects.DATA if self._left else _Expects.TRAILER
+            case _Expects.DATA_END:
+                if text:
+                    raise ReplyError(f"A chunk of the reply is followed by {text[:80]!r}.")
+                self._expects = _Expects.SIZE
+            case _:
+                self.done = not text
+
+
+def _chunk_size(line: bytes) -> int:
+    digits = line.partition(b";")[0].strip(b" \t")
+    if not 0 < len(digits) <= 15 or not _HEX.issuperset(digits):
+        raise ReplyError(f"The reply has {line[:80]!r} instead of a chunk's size.")
+    return int(digits, 16)

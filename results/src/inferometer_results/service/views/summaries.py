@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from sqlalchemy import or_
 
-from inferometer_api.scenarios.table import is_evaluation
+from inferometer_api.scenarios.table import SEARCHES, is_evaluation
 from inferometer_results.explore.charts import (
     front_chart,
     nodes_chart,
@@ -46,9 +46,8 @@ from inferometer_results.store.summaries import (
 )
 from inferometer_results.store.tables import MEASUREMENT, RESULT
 
-_SEARCH = "findPeak"
 _MOST_NAMED = 20
-_COUNTED = or_(MEASUREMENT.c.kind != _SEARCH, MEASUREMENT.c.headline)
+_COUNTED = or_(MEASUREMENT.c.kind.not_in(SEARCHES), MEASUREMENT.c.headline)
 """Of the probes of a search, which are different each time, the one by which it is judged."""
 
 
@@ -240,7 +239,7 @@ def _judged(
 ) -> dict[str, tuple[State, ChangeFinding]]:
     """Return what interleaved runs show about changes that begin with one of these results."""
     found = known_findings(journal)
-    step = "" if rows[0]["kind"] == _SEARCH else rows[0]["step"]
+    step = "" if rows[0]["kind"] in SEARCHES else rows[0]["step"]
     wanted = (rows[0]["scenario"], step, figure)
     return {id_: judged for (id_, *of), judged in found.items() if tuple(of) == wanted}
 
@@ -286,7 +285,7 @@ def show_nodes(store: Store, spec: str, step: str, figure: str, where: str) -> N
 
 def step_name(row: Mapping[str, Any]) -> str:
     """Return the display name of a step: "throughput, batch 8"; a search has no steps."""
-    step = "" if row["kind"] == _SEARCH else row["step"]
+    step = "" if row["kind"] in SEARCHES else row["step"]
     return ", ".join(filter(None, (row["scenario"], step)))
 
 
