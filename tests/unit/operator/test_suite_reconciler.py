@@ -122,6 +122,18 @@ def test_a_suite_that_has_begun_stays_accepted_without_the_right_to_list_nodes()
     assert cluster.status().states == "V."
 
 
+def test_a_suite_that_a_newer_operator_has_accepted_stays_accepted() -> None:
+    """After a downgrade, fields of its spec are not known here: nothing ends."""
+    cluster = Cluster()
+    suite = a_suite(systems={}, suspend=True)
+    asyncio.run(cluster.add_suite(suite).reconcile())
+    status = cluster.status().model_dump(mode="json", by_alias=True, exclude_none=True)
+    newer = {**suite, "spec": {**suite["spec"], "fieldOfTheFuture": 1}, "status": status}
+    asyncio.run(cluster.add_suite(newer, resourceVersion="200").reconcile())
+    assert _condition(cluster.status(), "Accepted")[0] == "True"
+    assert _condition(cluster.status(), "Finished")[:2] == ("False", "Suspended")
+
+
 def test_the_event_loop_goes_on_while_a_suite_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """The figures of a thousand runs take seconds, in which the Lease must be renewed."""
     begun, renewed = threading.Event(), threading.Event()

@@ -2,16 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
 from urllib.parse import urlsplit
-
-from pydantic import ValidationError
 
 from inferometer_api.plan.availability import unavailable
 from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL, DEFAULT_PORTS
 from inferometer_api.plan.deadlines import APPEARS_SECONDS
-from inferometer_api.rules import format_path
-from inferometer_api.spec.problems import Problem, describe_errors
 from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import OWN_RUNTIMES
@@ -26,12 +21,10 @@ from inferometer_operator.reconcile.external_service import (
 )
 from inferometer_operator.reconcile.model_manifest import manifest_problems
 from inferometer_operator.reconcile.observed import Json
+from inferometer_operator.reconcile.raw_objects import InvalidObjectError, read_object
 from inferometer_operator.reconcile.references import run_references
 from inferometer_operator.reconcile.times import add_seconds
 from inferometer_operator.settings import ServerNotAllowedError
-
-_METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
-"""The metadata that a run's model reads; the rest may be large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +43,10 @@ def parse_run(raw: Json, *, begun: bool = False) -> BenchmarkRun | Rejection:
     A run that has begun was accepted, maybe by a newer version: the fields of its spec that this
     version does not know are ignored.
     """
-    metadata = raw["metadata"]
-    data: dict[str, Any] = {
-        "apiVersion": raw.get("apiVersion"),
-        "kind": raw.get("kind"),
-        "metadata": {name: metadata[name] for name in _METADATA if name in metadata},
-        "spec": raw.get("spec"),
-    }
     try:
-        extra: Literal["forbid", "ignore"] = "ignore" if begun else "forbid"
-        return fill_defaults(
-            BenchmarkRun.model_validate(data, extra=extra, by_alias=True, by_name=False)
-        )
-    except ValidationError as error:
-        problems = [
-            str(Problem(format_path(where), message))
-            for where, message in dict.fromkeys(describe_errors(error, data))
-        ]
-        return _refusal("InvalidSpec", problems)
+        return fill_defaults(read_object(raw, BenchmarkRun, is_accepted=begun))
+    except InvalidObjectError as error:
+        return _refusal("InvalidSpec", error.problems)
 
 
 def find_rejection(context: ReconcileContext) -> Rejection | None:

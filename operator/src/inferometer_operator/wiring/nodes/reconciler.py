@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import structlog
-from pydantic import ValidationError
 
 from inferometer_api.nodes.benchmark import (
     MOST_NODES,
@@ -19,8 +18,6 @@ from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.selection import nodes_to_measure
 from inferometer_api.nodes.wire_rates import WireRates, with_wire_rates
 from inferometer_api.plan.cluster_objects import QUEUE_NAME_LABEL
-from inferometer_api.rules import format_path
-from inferometer_api.spec.problems import Problem, describe_errors
 from inferometer_api.timestamps import format_time
 from inferometer_operator.cluster.errors import (
     ApiError,
@@ -37,6 +34,7 @@ from inferometer_operator.reconcile.nodes.observed import NodeRefusal, NodesObse
 from inferometer_operator.reconcile.nodes.wire import job_keys, measures_wire, startable
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget, Event
+from inferometer_operator.reconcile.raw_objects import InvalidObjectError, read_object
 from inferometer_operator.reconcile.workload_state import queue_name
 from inferometer_operator.wiring.dependencies import Dependencies
 from inferometer_operator.wiring.nodes.jobs import node_jobs
@@ -45,7 +43,6 @@ from inferometer_operator.wiring.nodes.queue import NodeQueue, queue_entries
 from inferometer_operator.wiring.nodes.wire import NodeWire
 
 KIND: Final = "NodeBenchmark"
-_KEPT_METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
 _NEVER_ACCEPTED = frozenset({400, 422})
 _TAKEN = 409
 _NAME_TAKEN = NodeRefusal("another object has the Job's name", is_final=False)
@@ -93,7 +90,7 @@ class NodeReconciler:
         if own := self.dependencies.ownership.own:
             draft.update(operator=own)
         try:
-            spec = _parse(raw).spec
+            spec = _parse(raw, is_accepted=bool(status.nodes)).spec
             if not status.nodes and not is_true(status, "Finished"):
                 self._check_queue(raw)
                 await self._choose(spec, draft)
@@ -326,19 +323,8 @@ def _end_event(status: NodeBenchmarkStatus) -> Event:
     return Event("Warning" if failed.status == "True" else "Normal", failed.reason, failed.message)
 
 
-def _parse(raw: Json) -> NodeBenchmark:
-    metadata = raw["metadata"]
-    data: dict[str, Any] = {
-        "apiVersion": raw.get("apiVersion"),
-        "kind": raw.get("kind"),
-        "metadata": {name: metadata[name] for name in _KEPT_METADATA if name in metadata},
-        "spec": raw.get("spec"),
-    }
+def _parse(raw: Json, *, is_accepted: bool) -> NodeBenchmark:
     try:
-        return NodeBenchmark.model_validate(data, by_alias=True, by_name=False)
-    except ValidationError as error:
-        problems = [
-            str(Problem(format_path(where), message))
-            for where, message in dict.fromkeys(describe_errors(error, data, NodeBenchmark))
-        ]
-        raise _RefusedError("InvalidSpec", " ".join(problems)) from error
+        return read_object(raw, NodeBenchmark, is_accepted=is_accepted)
+    except InvalidObjectError as error:
+        raise _RefusedError("InvalidSpec", str(error)) from error

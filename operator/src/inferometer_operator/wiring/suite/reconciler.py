@@ -7,10 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import structlog
-from pydantic import ValidationError
 
-from inferometer_api.rules import format_path
-from inferometer_api.spec.problems import Problem, describe_errors
 from inferometer_api.suite.comparisons import BaselineCell
 from inferometer_api.suite.figures import CellKey
 from inferometer_api.suite.outcome import suite_outcome
@@ -36,6 +33,7 @@ from inferometer_operator.cluster.errors import ApiError, NodesForbiddenError
 from inferometer_operator.manifests.suite_children import execution, suite_run
 from inferometer_operator.reconcile.observed import Json
 from inferometer_operator.reconcile.plan import DeletionTarget
+from inferometer_operator.reconcile.raw_objects import InvalidObjectError, read_object
 from inferometer_operator.reconcile.suite.cells import SuiteObserved, decide, run_outcomes
 from inferometer_operator.reconcile.suite.draft import (
     SuiteDraft,
@@ -53,7 +51,6 @@ from inferometer_operator.wiring.suite.prefetch import LOOK_AGAIN_SECONDS, Suite
 from inferometer_operator.wiring.suite.reuse import SuiteReuse
 from inferometer_operator.wiring.suite.store import SuiteStore, suite_of
 
-_KEPT_METADATA = ("name", "namespace", "labels", "uid", "generation", "creationTimestamp")
 _NEVER_ACCEPTED = frozenset({400, 422})
 _NO_REFUSALS = frozenset({401, 404})
 """The operator's token has expired; the suite is gone."""
@@ -119,7 +116,7 @@ class SuiteReconciler:
 
     async def _reconcile_accepted(self, raw: Json, draft: SuiteDraft) -> float | None:
         """Do what is due for a suite that can be carried out; raise with why it cannot."""
-        suite = _parse(raw)
+        suite = _parse(raw, is_accepted=is_true(draft.status, "Accepted"))
         starts_with_reuse = suite.spec.reuse and not draft.status.states
         if starts_with_reuse and (lacking := lacking_for_reuse(self.dependencies.settings)):
             raise _RefusedSuiteError("NotAvailable", lacking)
@@ -327,24 +324,11 @@ class SuiteReconciler:
             return raw if least == before else await writer.apply_status(raw, least)
 
 
-def _parse(raw: Json) -> BenchmarkSuite:
-    metadata = raw["metadata"]
-    data: dict[str, Any] = {
-        "apiVersion": raw.get("apiVersion"),
-        "kind": raw.get("kind"),
-        "metadata": {name: metadata[name] for name in _KEPT_METADATA if name in metadata},
-        "spec": raw.get("spec"),
-    }
+def _parse(raw: Json, *, is_accepted: bool) -> BenchmarkSuite:
     try:
-        suite = BenchmarkSuite.model_validate(data, by_alias=True, by_name=False)
+        suite = read_object(raw, BenchmarkSuite, is_accepted=is_accepted)
         if suite.spec.schedule is not None:
             check_schedule(suite.spec.schedule)
-    except ValidationError as error:
-        problems = [
-            str(Problem(format_path(where), message))
-            for where, message in dict.fromkeys(describe_errors(error, data, BenchmarkSuite))
-        ]
-        raise _RefusedSuiteError("InvalidSpec", " ".join(problems)) from error
-    except ScheduleError as error:
+    except (InvalidObjectError, ScheduleError) as error:
         raise _RefusedSuiteError("InvalidSpec", str(error)) from error
     return suite
