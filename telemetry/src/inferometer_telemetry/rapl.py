@@ -123,10 +123,10 @@ class Rapl:
             return f"{self._folder} may not be listed by user {os.geteuid()}"
         if error is not None and not isinstance(error, FileNotFoundError):
             return f"{self._folder} cannot be listed: {error.strerror}"
-        found = "it is not there" if error is not None else "it has no package domain"
+        found = "is absent" if error is not None else "has no package domain"
         return (
-            f"the kernel offers no energy counters at {self._folder} ({found}): virtual machines "
-            "have none; on hardware load the module intel_rapl_msr"
+            f"the kernel offers no energy counters at {self._folder}, which {found}; virtual "
+            "machines have none, on hardware load the module intel_rapl_msr"
         )
 
 

@@ -55,7 +55,7 @@ SuiteInconclusiveOption = Annotated[
     Inconclusive,
     typer.Option(
         "--inconclusive",
-        help="Of a suite whose gate is INCONCLUSIVE: exit as if it had passed (pass), or with 5 "
+        help="If the gate of a suite is INCONCLUSIVE, exit as if it had passed (pass), or with 5 "
         "(fail).",
     ),
 ]
