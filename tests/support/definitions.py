@@ -7,6 +7,8 @@ from typing import Any
 from support.api_client import AnswerError, Api
 from support.waiting import wait_until
 
+_GONE_SECONDS = 180.0
+"""The API server waits a minute for the end of the objects before it tries again."""
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -26,7 +28,8 @@ def remove_definitions(api: Api, definitions: Iterable[Mapping[str, Any]]) -> No
     for name in names:
         api.ask("DELETE", f"{_DEFINITIONS}/{name}")
     for name in names:
-        wait_until(partial(_is_gone, api, name), f"the end of the definition {name}")
+        gone = partial(_is_gone, api, name)
+        wait_until(gone, f"the end of the definition {name}", deadline_seconds=_GONE_SECONDS)
 
 
 def _is_established(api: Api, name: str) -> bool:
