@@ -131,7 +131,7 @@ def _long_paragraphs(text: str) -> Iterator[int]:
         if not is_prose or _ENTRY.match(stripped):
             if length > _PARAGRAPH_LINES:
                 yield first
-            first, length = number, 0
+            length = 0
         length += is_prose
         first = number if length == 1 else first
 

@@ -8,7 +8,7 @@ from typing_extensions import override
 from inferometer_api.plan.reports import ProgressReport
 from inferometer_api.scenarios.planned_duration import RESTART_SECONDS, planned_duration
 from inferometer_api.scenarios.table import (
-    SCENARIOS,
+    SEARCHES,
     effective_validity,
     is_evaluation,
     usual_labels,
@@ -50,7 +50,7 @@ class RemainingTime:
         spec = run.spec
         self._spec = spec
         self._planned = [planned_duration(each, spec) for each in spec.scenarios]
-        self._is_search = [SCENARIOS[each.kind].steps == "search" for each in spec.scenarios]
+        self._is_search = [each.kind in SEARCHES for each in spec.scenarios]
         self._is_evaluation = [is_evaluation(each.kind) for each in spec.scenarios]
         self._restarts = restarts_server(spec)
         self._begun: dict[tuple[int, int], float] = {}
