@@ -32,8 +32,10 @@ PROTOCOLS = ("HTTP", "GRPC")
 ITS_OWN = {
     "05-overloaded": "HTTP",
     "07-own-model-on-cluster": "GRPC",
+    "15-layers": "HTTP",
+    "19-bound": "HTTP",
 }
-"""Examples whose protocol is fixed, because a test below names their run."""
+"""Examples whose protocol is fixed: a test below names their run, or it is requested over HTTP."""
 CASES = [
     (file, protocol)
     for place, file in enumerate(FILES)
