@@ -6,7 +6,6 @@ No operator runs: status, result and events are written by the test.
 import json
 import subprocess
 import sys
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,10 +23,10 @@ from support.cluster_runs import (
     set_status,
 )
 from support.results import a_result, a_valid_result
+from support.waiting import DEADLINE_SECONDS, killed_at_deadline
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = Path(sys.executable).with_name("kubectl-inferometer")
-DEADLINE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +140,8 @@ def test_a_run_is_followed_to_its_end(
     )
     process = plugin.start("status", "resnet50-cpu", "--watch")
     assert process.stderr is not None
-    limit = threading.Timer(DEADLINE_SECONDS, process.kill)
-    limit.start()
-    assert process.stderr.readline() == "queued: 1 run is ahead.\n"
+    with killed_at_deadline(process, "the place in the queue"):
+        assert process.stderr.readline() == "queued: 1 run is ahead.\n"
     shown = {"scenario": "latency", "qps": "47.3", "p99": "24.2 ms"}
     set_status(
         defined,
@@ -151,10 +149,11 @@ def test_a_run_is_followed_to_its_end(
         "resnet50-cpu",
         {"phase": "Measuring", "progressPercent": 40, "display": shown},
     )
-    assert process.stderr.readline() == "measuring 40 %: latency  47.3 queries/s  p99 24.2 ms\n"
+    with killed_at_deadline(process, "the progress"):
+        progress = process.stderr.readline()
+    assert progress == "measuring 40 %: latency  47.3 queries/s  p99 24.2 ms\n"
     set_status(defined, namespace, "resnet50-cpu", a_complete_status(document))
     stdout, _ = process.communicate(timeout=DEADLINE_SECONDS)
-    limit.cancel()
     assert process.returncode == 0
     assert "VALID: The scenario is valid." in stdout
 
@@ -166,7 +165,8 @@ def test_a_followed_run_that_is_deleted_ends_the_watch(
     put_run(defined, namespace, a_result(), {"phase": "Starting"})
     process = plugin.start("status", "resnet50-cpu", "-w")
     assert process.stderr is not None
-    assert process.stderr.readline() == "starting: The run is being prepared.\n"
+    with killed_at_deadline(process, "the phase"):
+        assert process.stderr.readline() == "starting: The run is being prepared.\n"
     defined.kubectl("delete", "benchmarkrun", "resnet50-cpu", "-n", namespace)
     _, stderr = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 1

@@ -23,7 +23,7 @@ from support.history_results import NODE, HistoryMachine, a_slower_spec
 from support.results_cluster import PLUGIN, ResultsCluster, results_cluster
 from support.results_service import grant
 from support.stored_results import a_document
-from support.waiting import wait_until
+from support.waiting import killed_at_deadline, wait_until
 
 _CAROL = {"kind": "User", "name": "carol", "apiGroup": "rbac.authorization.k8s.io"}
 
@@ -180,7 +180,9 @@ def _web(cluster: ResultsCluster, login: str) -> Iterator[str]:
     )
     try:
         assert process.stderr is not None
-        line = process.stderr.readline()
+        with killed_at_deadline(process, "the address of the results"):
+            line = process.stderr.readline()
+            assert line
         yield line.split()[4].rstrip("/")
     finally:
         process.terminate()

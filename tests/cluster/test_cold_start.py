@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -82,7 +82,7 @@ def _finished(cluster: Cluster, namespace: str, folder: Path) -> ResultDocument:
 
 
 def test_a_cold_start_is_explained_by_its_phases(
-    cluster: Cluster, installed: str, tmp_path: Path
+    cluster: Cluster, installed: str, tmp_path: Path, require_quiet: Callable[[], None]
 ) -> None:
     """Two pods, each from its creation to the first answer, with a gap of at most 5 %."""
     cold = [{"name": "cold", "coldStart": {"repeats": 2}}]
@@ -96,12 +96,16 @@ def test_a_cold_start_is_explained_by_its_phases(
         assert names[0] == "scheduled"
         assert {"modelFetched", "containerStarted", "processStarted", "imported"} <= set(names)
         assert names[-1] == "firstAnswer"
-        assert record.gap_share <= 0.05, record
         assert record.resident_bytes == 0
+    require_quiet()
+    assert max(each.gap_share for each in records if each is not None) <= 0.05, records
 
 
 def test_a_start_without_image_pulls_it_each_time(
-    cluster: Cluster, from_registry: tuple[str, int], tmp_path: Path
+    cluster: Cluster,
+    from_registry: tuple[str, int],
+    tmp_path: Path,
+    require_quiet: Callable[[], None],
 ) -> None:
     """While another pod uses the image, the run waits and names the pod.
 
@@ -132,7 +136,8 @@ def test_a_start_without_image_pulls_it_each_time(
         assert pull.bytes == size
         least_ns = size * 1e9 / _BYTES_PER_SECOND - pull.resolution_nanoseconds
         assert pull.duration_nanoseconds >= least_ns, record
-        assert record.gap_share <= 0.05, record
+    require_quiet()
+    assert max(each.gap_share for each in records if each is not None) <= 0.05, records
 
 
 def _start_user(cluster: Cluster, namespace: str) -> None:

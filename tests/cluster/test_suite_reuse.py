@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -13,7 +13,6 @@ from support.cluster.cluster import Cluster
 from support.cluster.images import images
 from support.cluster.stack_images import digest_of
 from support.operator_installed import operator_installed
-from support.quiet import INCONCLUSIVE
 from support.results_installed import NAME, SLOW_SECONDS, install_service, service_namespace
 from support.suites import two_by_two
 from support.waiting import wait_until
@@ -44,7 +43,9 @@ def served(cluster: Cluster) -> Iterator[str]:
         yield namespace
 
 
-def test_cells_that_are_measured_already_are_reused(cluster: Cluster, served: str) -> None:
+def test_cells_that_are_measured_already_are_reused(
+    cluster: Cluster, served: str, require_quiet: Callable[[], None]
+) -> None:
     """Spec, model, images and node of the stored results are equal to those of the new runs."""
 
     def status(name: str) -> Json:
@@ -84,7 +85,8 @@ def test_cells_that_are_measured_already_are_reused(cluster: Cluster, served: st
     if valid == 0:
         found = cluster.get("bmr", "--namespace", served)["items"]
         why = [reason for run in found for reason in _reasons(run)]
-        pytest.skip(f"{INCONCLUSIVE}: no run is VALID on this machine: {why}")
+        require_quiet()
+        pytest.fail(f"no run is VALID: {why}")
     second = finished("second", reuse=True)
     assert second["states"].count("R") == valid, json.dumps(second)
     runs = cluster.get("bmr", "--namespace", served)["items"]

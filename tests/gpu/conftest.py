@@ -6,6 +6,7 @@ import onnxruntime  # type: ignore[import-untyped]  # ships no types
 import pytest
 
 from inferometer_serving.gpu.device import GpuDevice, GpuUnavailableError, open_gpu
+from support.requirements import cannot_run
 
 
 @pytest.fixture
@@ -15,7 +16,7 @@ def gpu() -> Iterator[GpuDevice]:
         with open_gpu() as opened:
             yield opened
     except GpuUnavailableError as error:
-        pytest.skip(f"needs a GPU: {error}")
+        cannot_run(f"needs a GPU: {error}")
 
 
 @pytest.fixture
@@ -23,5 +24,5 @@ def cuda_provider(gpu: GpuDevice) -> str:
     """Return the name of ONNX Runtime's provider for the GPU; skip if there is none."""
     name = "CUDAExecutionProvider"
     if name not in onnxruntime.get_available_providers():
-        pytest.skip(f"needs onnxruntime-gpu, to use {gpu.name}")
+        cannot_run(f"needs onnxruntime-gpu, to use {gpu.name}")
     return name

@@ -21,6 +21,7 @@ from inferometer_serving.layers.gpu.onnx_cuda import CudaChoices, open_layer
 from inferometer_serving.layers.gpu.problems import Product, problem_of
 from inferometer_serving.layers.gpu.product_algorithms import product_algorithms
 from inferometer_serving.layers.optimised import load_cuda_libraries
+from support.requirements import cannot_run
 from support.single_layers import (
     LAYERS,
     computed_on_cpu,
@@ -40,7 +41,7 @@ def recorder(gpu: GpuDevice) -> Iterator[ActivityRecorder]:
         with record_activities() as opened:
             yield opened
     except GpuUnavailableError as error:
-        pytest.skip(f"needs CUPTI: {error}")
+        cannot_run(f"needs CUPTI: {error}")
 
 
 def _layer(name: str, precision: str) -> Layer:

@@ -75,7 +75,9 @@ def test_an_event_costs_time_and_more_so_with_more_inputs(
     assert found.tensor_ns + found.axis_ns > 0
 
 
-def test_short_layers_sum_to_their_inference(tmp_path: Path) -> None:
+def test_short_layers_sum_to_their_inference(
+    tmp_path: Path, require_quiet: Callable[[], None]
+) -> None:
     """300 layers that compute nothing take no longer in the profile than without a profiler."""
     names = [f"t{at}" for at in range(301)]
     nodes = [helper.make_node("Neg", [first], [then]) for first, then in pairwise(names)]
@@ -96,10 +98,11 @@ def test_short_layers_sum_to_their_inference(tmp_path: Path) -> None:
     assert profile is not None
     assert len(profile.layers) == 300
     total = sum(median(layer.durations_nanoseconds) for layer in profile.layers)
-    assert total < 2 * median(profile.model_nanoseconds)
     (note,) = (each for each in profile.notes if "within each layer" in each)
     assert "for each input and output" in note
     assert note.endswith("This is taken off.")
+    require_quiet()
+    assert total < 2 * median(profile.model_nanoseconds)
 
 
 def test_a_bound_is_filled_once(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_a_graph_of_100_000_nodes_takes_2_gib_and_60_seconds_at_most(
     """Every layer is found, and the four different ones are separate."""
     path = _write(tmp_path / "large.onnx")
     command = [sys.executable, "-m", "inferometer_serving.layers", "describe", str(path)]
-    with open(tmp_path / "out", "w+b") as out, open(tmp_path / "err", "w+b") as err:
+    with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
         began = time.monotonic()
         process = subprocess.Popen(command, stdout=out, stderr=err)
         _, status, usage = os.wait4(process.pid, 0)  # of this process alone

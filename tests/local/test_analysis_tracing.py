@@ -64,7 +64,7 @@ def _over_queries(
 @PROTOCOLS
 @pytest.mark.parametrize("place", ["thread", "event loop"])
 def test_planted_delays_are_found_where_they_were_planted(
-    tmp_path: Path, protocol: str, place: str
+    tmp_path: Path, protocol: str, place: str, require_quiet: Callable[[], None]
 ) -> None:
     """Each part of the server takes what was planted in it, within 5 %, and no other part does.
 
@@ -79,6 +79,7 @@ def test_planted_delays_are_found_where_they_were_planted(
         planted |= {"receive": 20, "send": 28}
     with planted_server(model, planted, *instances) as urls:
         found = traced(urls[protocol], validity={"minDurationSeconds": 4, "minQueries": 20})
+    require_quiet()
     for name, milliseconds in planted.items():
         assert median_part(found, name) == pytest.approx(milliseconds, rel=0.05), name
     if place == "thread":
@@ -86,20 +87,23 @@ def test_planted_delays_are_found_where_they_were_planted(
     assert found.median_unattributed_nanoseconds < 0.05 * found.median_latency_nanoseconds
 
 
-def test_delays_of_joined_requests_are_found(tmp_path: Path) -> None:
+def test_delays_of_joined_requests_are_found(
+    tmp_path: Path, require_quiet: Callable[[], None]
+) -> None:
     """Waiting for others is the part batch; joining inputs and splitting have their own."""
     model = save(identity(), tmp_path / "model.onnx")
     joins = ("--max-batch-size", "2", "--max-delay-microseconds")
     with planted_server(model, {}, *joins, "40000") as urls:
         alone = traced(urls["HTTP"], validity={"minDurationSeconds": 3, "minQueries": 20})
-    assert median_part(alone, "batch") == pytest.approx(40, rel=0.05)
-    assert median_part(alone, "queue") < 2
     with planted_server(model, {"input": 34, "output": 22}, *joins, "500000") as urls:
         two = traced(
             urls["HTTP"],
             {"concurrency": {"clients": [2]}},
             validity={"minDurationSeconds": 3, "minQueries": 20},
         )
+    require_quiet()
+    assert median_part(alone, "batch") == pytest.approx(40, rel=0.05)
+    assert median_part(alone, "queue") < 2
     assert median_part(two, "input") == pytest.approx(34, rel=0.05)
     assert _over_queries(two, "output", min) == pytest.approx(22, rel=0.05)
 
@@ -233,7 +237,11 @@ class TritonPythonModel:
 
 @PROTOCOLS
 def test_spans_of_the_real_triton_join_the_timeline(tmp_path: Path, protocol: str) -> None:
-    """Triton sends its spans to the receiver, and its parts stand between the client's."""
+    """Triton sends its spans to the receiver, and its parts stand between the client's.
+
+    Over gRPC it loses the spans of some 4 % of the queries, whatever client sends them: the notes
+    count those.
+    """
     models = tmp_path / "models"
     (models / "twice" / "1").mkdir(parents=True)
     (models / "twice" / "config.pbtxt").write_text(CONFIG)
@@ -252,8 +260,15 @@ def test_spans_of_the_real_triton_join_the_timeline(tmp_path: Path, protocol: st
             load={"tracing": {"sampleEvery": 2, "receiverPort": port}},
             validity={"minDurationSeconds": 3, "minQueries": 20},
         )
-    assert found.notes == []
-    assert found.joined == found.sampled > 5
+    lost = found.sampled - found.joined
+    assert found.joined > 5
+    assert (lost > 0) == any(
+        note.startswith(f"{lost} of {found.sampled} traced queries have no spans of a server")
+        for note in found.notes
+    )
+    assert len(found.notes) == (1 if lost else 0)
+    if protocol == "HTTP":
+        assert lost == 0
     parts = {part.name: part.median_nanoseconds / MS for part in found.parts}
     assert {"queue", "input", "compute", "output", "request", "reply"} <= set(parts)
     assert parts["compute"] == pytest.approx(20, rel=0.25)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support import onnx_models
+from support.waiting import killed_at_deadline
 
 _PROGRAM = """
 import gc, sys
@@ -51,7 +52,8 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
     ports = ["--http-port", "0", "--grpc-port", "0"]
     with subprocess.Popen([*words, *ports], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        lines = [json.loads(process.stdout.readline()) for _ in range(2)]
+        with killed_at_deadline(process, "the start of the server"):
+            lines = [json.loads(process.stdout.readline()) for _ in range(2)]
         process.terminate()
     return {each["event"]: each for each in lines}
 

@@ -27,6 +27,7 @@ from support.oracle_rpc import grpc_front
 from support.oracle_script import Script
 from support.oracle_server import Oracle
 from support.tls_party import files
+from support.waiting import DEADLINE_SECONDS
 
 READY, MODEL, MODEL_READY = "/v2/health/ready", "/v2/models/m", "/v2/models/m/ready"
 CONFIG = "/v2/models/m/config"
@@ -42,6 +43,8 @@ def answer(status: str = "200 OK", body: bytes = b"{}", *lines: str) -> bytes:
     return "\r\n".join(head).encode() + body
 
 
+_REFUSED_SECONDS = 2.0
+"""How long to wait for a server that does not become ready."""
 SERVING = {
     READY: answer(),
     "/v2": answer(body=b'{"name": "s", "version": "1", "extensions": ["binary_tensor_data"]}'),
@@ -97,15 +100,17 @@ async def serving(
                 await writer.wait_closed()
 
 
-async def described(url: str, **options: Any) -> ServerDescription:
-    """Wait for the server with a deadline of 2 s, and return its description."""
+async def described(
+    url: str, ready_seconds: float = _REFUSED_SECONDS, **options: Any
+) -> ServerDescription:
+    """Wait for the server so long at most, and return its description."""
     protocol: Any = "GRPC" if url.startswith("grpc") else "HTTP"
     endpoint = endpoint_of(url, protocol)
     if url.startswith(f"{protocol.lower()}s://"):
         endpoint = replace(endpoint, tls=ClientTls(tls_context(protocol, TlsFiles()), "localhost"))
     control = ControlPlane(endpoint, "m", "", **options)
     try:
-        await control.wait_until_ready(2)
+        await control.wait_until_ready(ready_seconds)
         return await control.describe()
     finally:
         await control.close()
@@ -134,7 +139,8 @@ def test_compressed_answers_are_read(coding: str, encode: Callable[[bytes], byte
 
     async def run() -> tuple[ServerDescription, list[str]]:
         async with serving({**SERVING, MODEL: coded}) as (port, requests):
-            return await described(f"http://127.0.0.1:{port}"), requests
+            url = f"http://127.0.0.1:{port}"
+            return await described(url, DEADLINE_SECONDS), requests
 
     found, requests = asyncio.run(run())
     assert [tensor.name for tensor in found.inputs] == ["x"]
@@ -193,7 +199,7 @@ def test_a_site_that_answers_everything_is_refused() -> None:
 
 def test_a_server_without_readiness_is_measured() -> None:
     """A server with the model's metadata alone speaks the protocol."""
-    found = described_by({MODEL: SERVING[MODEL]})
+    found = described_by({MODEL: SERVING[MODEL]}, ready_seconds=DEADLINE_SECONDS)
     assert (found.server_name, found.versions) == ("", ["1"])
 
 
@@ -330,7 +336,7 @@ def test_a_server_that_is_about_to_be_ready_gets_no_caution() -> None:
     """Its model may be ready first, by a moment."""
     turning: dict[str, bytes | Sequence[bytes]] = dict(SERVING)
     turning[READY] = [answer("503 Service Unavailable", b"")] * 3 + [answer()]
-    found = described_by(turning, others_may_fail=True)
+    found = described_by(turning, ready_seconds=DEADLINE_SECONDS, others_may_fail=True)
     assert found.unready_server == ""
     calls = found.readiness
     assert calls is not None
@@ -341,7 +347,7 @@ def test_a_server_that_is_about_to_be_ready_gets_no_caution() -> None:
 
 def test_a_server_that_is_ready_at_once_refuses_no_call() -> None:
     """The first call is the one that finds it ready."""
-    calls = described_by(SERVING).readiness
+    calls = described_by(SERVING, ready_seconds=DEADLINE_SECONDS).readiness
     assert calls is not None
     assert calls.refused_microseconds is None
     assert calls.first_microseconds <= calls.called_microseconds < calls.answered_microseconds

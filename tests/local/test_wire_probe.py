@@ -19,7 +19,7 @@ from inferometer_api.nodes.wire_rates import (
 from inferometer_loadgen import wire_probe
 from inferometer_loadgen.wire.contract import Connection, ConnectionFailedError, RequestTarget
 from inferometer_loadgen.wire_probe import WireTarget, measure_wire
-from support.waiting import DEADLINE_SECONDS
+from support.waiting import DEADLINE_SECONDS, killed_at_deadline
 from support.wire_client import run
 
 _DELAY_SECONDS = 0.02
@@ -39,7 +39,8 @@ def server() -> Iterator[tuple[str, int, int]]:
     command = wire_server_command(sys.executable, host="127.0.0.1")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
-        ports = json.loads(process.stdout.readline())
+        with killed_at_deadline(process, "the ports of the server"):
+            ports = json.loads(process.stdout.readline())
         yield "127.0.0.1", ports["httpPort"], ports["grpcPort"]
         process.terminate()
 
@@ -140,7 +141,7 @@ def test_a_server_that_answers_errors_is_unavailable() -> None:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         port = runner.addresses[0][1]
         try:
-            return await measure_wire([WireTarget(LOOPBACK, "127.0.0.1", port, port)], {}, 0.2)
+            return await measure_wire([WireTarget(LOOPBACK, "127.0.0.1", port, port)], {}, 2)
         finally:
             await runner.cleanup()
 

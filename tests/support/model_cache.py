@@ -14,6 +14,7 @@ from inferometer_fetch.cache.request import ModelRequest
 from inferometer_fetch.cache.store import ModelStore
 from inferometer_fetch.object_store import ObjectStore, ObjectVersion
 from inferometer_models.cache_eviction import EvictionPolicy
+from support.waiting import wait_for_event
 
 GIGABYTE = 1 << 30
 CONTENT = b"0123456789"
@@ -71,7 +72,7 @@ class ScriptedStore:
         def content(first_byte: int, report_size: Callable[[int], None]) -> Iterator[bytes]:
             self.opened.append((address, first_byte))
             if address in self.gates:
-                assert self.gates[address].wait(60)
+                wait_for_event(self.gates[address], f"the gate of {address}")
             whole = self.contents[address]
             if self.reports_size:
                 report_size(len(whole))
@@ -94,7 +95,7 @@ class ScriptedStore:
         if location is None:
             self.asked.append(request)
             if request.uri in self.check_gates:
-                assert self.check_gates[request.uri].wait(60)
+                wait_for_event(self.check_gates[request.uri], f"the gate of {request.uri}")
             if self.refusal is not None:
                 raise self.refusal
         address = request.uri if location is None else f"{request.uri}/{location}"

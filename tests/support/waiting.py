@@ -2,13 +2,14 @@
 
 import asyncio
 import queue
+import subprocess
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from http.client import HTTPConnection, HTTPResponse
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 _Result = TypeVar("_Result")
 DEADLINE_SECONDS = 60.0
@@ -100,6 +101,27 @@ def reply_of(connection: HTTPConnection, what: str) -> HTTPResponse:
         return connection.getresponse()
     except TimeoutError as error:
         raise TimeoutError(f"{what} was waited for during {connection.timeout} s.") from error
+
+
+@contextmanager
+def killed_at_deadline(process: "subprocess.Popen[Any]", what: str) -> Iterator[None]:
+    """Give a block that reads from a process the deadline; TimeoutError past it."""
+    expired = threading.Event()
+
+    def end() -> None:
+        expired.set()
+        process.kill()
+
+    limit = threading.Timer(DEADLINE_SECONDS, end)
+    limit.start()
+    try:
+        yield
+    except Exception as error:
+        if not expired.is_set():
+            raise
+        raise TimeoutError(f"{what} was waited for during {DEADLINE_SECONDS:g} s.") from error
+    finally:
+        limit.cancel()
 
 
 @asynccontextmanager

@@ -4,11 +4,9 @@ import csv
 from pathlib import Path
 
 import numpy as np
-import pytest
 from bench.history_record import (
     CALM,
     COLUMNS,
-    CSV,
     block_noise,
     read_rows,
     read_series,
@@ -23,18 +21,12 @@ from inferometer_results.history.change_points import (
 )
 from support.replayed_history import share_found
 
-_needs_record = pytest.mark.skipif(
-    not CSV.exists(), reason="no series is recorded: bench/history_series.py"
-)
 
-
-@_needs_record
 def test_recorded_equal_runs_raise_at_most_one_alert_in_a_thousand() -> None:
     """The suite of all recorded specs, resampled in blocks."""
     assert suite_of(read_series(), judgements=400).alerts_in_1000 <= 1
 
 
-@_needs_record
 def test_a_step_is_found_in_recorded_series_or_they_cannot_be_judged() -> None:
     """Those that vary by at most 3 % show a step of 5 %, unless their neighbours are too alike."""
     for name, series in read_series().items():

@@ -18,6 +18,7 @@ from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.store import Store
 from support.command import Command
 from support.stored_results import KEPT, a_document
+from support.waiting import result_of
 
 CLUSTER = str(KEPT / "1.1-cluster.json")
 
@@ -131,7 +132,7 @@ def test_a_report_for_a_device_is_written_to_the_device(
     with ThreadPoolExecutor() as pool:
         found = pool.submit(pipe.read_text)
         assert inferometer("results", "show", id_, "--report", str(pipe)).code == 0
-        assert "<html" in found.result(timeout=60)
+        assert "<html" in result_of(found, "the content of the pipe")
     assert pipe.is_fifo()
     failed = inferometer("results", "show", id_, "--report", "/dev/full")
     assert failed.code == 1
@@ -428,7 +429,7 @@ def test_an_export_into_a_pipe_writes_the_pipe(
     with ThreadPoolExecutor(1) as reader:
         found = reader.submit(pipe.read_text)
         assert inferometer("results", "export", "-o", str(pipe)).code == 0
-        assert id_ in found.result(timeout=60)
+        assert id_ in result_of(found, "the content of the pipe")
     assert pipe.is_fifo()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 
 from inferometer_api.manifest.input_steps import Tokenize
 from inferometer_tasks.datasets.archive import unpack
@@ -110,7 +111,6 @@ def test_a_length_without_room_for_a_text_is_refused(
     most: int, context: str | None, own: int
 ) -> None:
     """The library would return more tokens than maxLength."""
-    tokenizers = pytest.importorskip("tokenizers")
     made = tokenizers.Tokenizer(
         tokenizers.models.WordLevel({"<s>": 0, "</s>": 1, "who": 2, "ada": 3}, unk_token="<s>")  # noqa: S106
     )

@@ -1,5 +1,6 @@
 """Times of steps are those of the samples that passed them, and hold no waits."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -75,5 +76,6 @@ def test_a_wait_is_no_time_of_a_step(tmp_path: Path) -> None:
         HEAD | {"inputs": [{"name": "a"}], "outputs": [{"name": "out"}], "preprocess": sleep}
     )
     pipeline = PythonSteps(manifest, Assets(manifest, tmp_path))
+    began = time.thread_time_ns()
     pipeline.inputs(Sample("1", b""))
-    assert pipeline.mean_times()["preprocess"] < 50_000_000
+    assert pipeline.mean_times()["preprocess"] <= time.thread_time_ns() - began
