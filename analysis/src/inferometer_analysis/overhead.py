@@ -6,15 +6,11 @@ from typing import Literal
 
 import numpy as np
 
+from inferometer_api.statistics import half_width
+
 FEWEST_ROUNDS = 3
 CLOSES_WITHIN = 0.05
 """The sum of the steps may differ by this fraction of the direct difference from it."""
-_CONFIDENCE_FACTOR = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262),
-    *(2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093),
-)
-"""Student's t at 97.5 % by degrees of freedom, from 1."""
-_NORMAL = 1.96
 
 Pair = tuple[float, float]
 """Median latencies of two neighbouring rungs that were measured one after the other."""
@@ -95,7 +91,4 @@ def difference(rounds: Sequence[Pair]) -> tuple[float, float]:
     if len(rounds) < FEWEST_ROUNDS:
         raise ValueError(f"An overhead needs at least {FEWEST_ROUNDS} rounds, not {len(rounds)}.")
     found = np.array([after - before for before, after in rounds])
-    freedom = len(found) - 1
-    listed = freedom <= len(_CONFIDENCE_FACTOR)
-    factor = _CONFIDENCE_FACTOR[freedom - 1] if listed else _NORMAL
-    return float(found.mean()), factor * float(found.std(ddof=1)) / float(np.sqrt(len(found)))
+    return float(found.mean()), half_width(float(found.std(ddof=1)), len(found))

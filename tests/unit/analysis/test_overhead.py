@@ -91,6 +91,9 @@ def test_the_interval_is_student_s() -> None:
     """The margin is t times the standard error; too few rounds have none."""
     mean, margin = difference([(0.0, 1.0), (0.0, 2.0), (0.0, 3.0)])
     assert mean == 2.0
-    assert margin == pytest.approx(4.303 / np.sqrt(3))
+    assert margin == pytest.approx(4.30265273 / np.sqrt(3))
+    mean, margin = difference([(0.0, float(number)) for number in range(31)])
+    assert mean == 15.0
+    assert margin == pytest.approx(2.04227246 * np.sqrt(32 / 12))
     with pytest.raises(ValueError, match="at least 3 rounds, not 2"):
         difference([(0, 1), (0, 1)])
