@@ -16,7 +16,7 @@ from docgen.files import CHECKOUT
 from docgen.result_schema import result_schema
 from rich.console import Console
 
-from inferometer_api.results.reading import UnreadableResultError, read_result
+from inferometer_api.results.reading import UnreadableDocumentError, read_result
 from inferometer_api.results.result import SCHEMA_VERSION, ResultDocument
 from inferometer_api.spec.scenario import SCENARIO_KINDS
 from inferometer_cli.tables.comparison import print_comparison
@@ -127,7 +127,7 @@ def test_unknown_fields_are_ignored_at_every_level(file: Path) -> None:
 def test_a_document_that_cannot_be_read_is_refused(changes: Any, message: str) -> None:
     """A newer major version and a damaged document each give a sentence."""
     content = json.loads(FILES[-1].read_text()) | changes
-    with pytest.raises(UnreadableResultError, match=message):
+    with pytest.raises(UnreadableDocumentError, match=message):
         read_result(json.dumps(content), source="result.json")
 
 
@@ -193,11 +193,11 @@ def test_a_value_that_a_newer_version_alone_can_read_is_refused() -> None:
         r"has schema version 1\.999 with a value that this program does not know at startedAt; "
         r"use Inferometer "
     )
-    with pytest.raises(UnreadableResultError, match=message):
+    with pytest.raises(UnreadableDocumentError, match=message):
         read_result(json.dumps(content), source="result.json")
 
 
 def test_a_text_without_json_is_refused() -> None:
     """The message says what to give instead."""
-    with pytest.raises(UnreadableResultError, match=r"is not JSON\. Give a result\.json"):
+    with pytest.raises(UnreadableDocumentError, match=r"is not JSON\. Give a result\.json"):
         read_result("no JSON", source="result.json")

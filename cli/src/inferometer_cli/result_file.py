@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inferometer_api.results.reading import UnreadableResultError, read_result
+from inferometer_api.results.reading import UnreadableDocumentError, read_result
 from inferometer_api.results.result import ResultDocument
 from inferometer_cli.cluster.options import ClusterOptions
 from inferometer_cli.exits import FailedError, RefusedError
@@ -54,7 +54,7 @@ def parse_result(text: bytes, *, source: str) -> ResultDocument:
     """Return a result document; `source` names its bytes in messages. Raises `RefusedError`."""
     try:
         read = read_result(text, source=source)
-    except UnreadableResultError as error:
+    except UnreadableDocumentError as error:
         raise RefusedError(str(error)) from error
     if read.notice:
         print_message(read.notice)

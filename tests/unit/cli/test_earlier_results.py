@@ -52,6 +52,17 @@ def test_results_next_to_a_new_one_name_its_spread(tmp_path: Path) -> None:
     assert str(tmp_path) in message(named)
 
 
+def test_an_earlier_result_of_a_newer_version_counts_with_a_notice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some of its fields were left out, as for every command that reads it."""
+    for number, version in enumerate(("1.1", "1.999")):
+        newer = a_single_run(20 + number).model_copy(update={"schema_version": version})
+        save_result(newer, tmp_path / f"run-{number}")
+    assert "in 3 results" in message(with_run_to_run_spread(a_single_run(22), tmp_path / "run-2"))
+    assert capsys.readouterr().err.count("has schema version 1.999") == 1
+
+
 def test_renamed_results_in_the_same_directory_count(tmp_path: Path) -> None:
     """A repeated --output renames the earlier result: both are results of this run."""
     for milliseconds in (20, 21):

@@ -12,6 +12,7 @@ from inferometer_api.suite.plan_suite import plan_suite
 from inferometer_api.suite.status import GateOutcome, GateStatus
 from inferometer_cli.local.suite.folder import SuiteFolder, locked, recorded_execution
 from inferometer_cli.local.suite.run import exit_code_of_suite
+from inferometer_cli.result_file import save_result
 from support.command import Command
 from support.results import a_valid_result
 from support.suites import a_suite, an_axis, parsed, planned
@@ -198,6 +199,17 @@ def test_a_failure_is_remembered(tmp_path: Path) -> None:
     again = SuiteFolder.open(tmp_path / "out", plan)
     assert [each.state for each in again.outcomes] == ["F", "."]
     assert again.outcomes[0].problem == "No server."
+
+
+def test_a_result_of_a_newer_version_is_taken_with_a_notice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some of its fields are left out, as for every command that reads it."""
+    plan = planned(a_suite())
+    newer = a_valid_result().model_copy(update={"schema_version": "1.999"})
+    save_result(newer, tmp_path / "out" / plan.runs[0].name)
+    SuiteFolder.open(tmp_path / "out", plan)
+    assert capsys.readouterr().err.count("has schema version 1.999") == 1
 
 
 def test_a_reused_result_is_remembered(tmp_path: Path) -> None:

@@ -49,6 +49,16 @@ def test_the_document_is_found_among_other_lines(size: int) -> None:
             _document_in(_pieces(cut, size))
 
 
+def test_a_document_of_a_newer_major_version_is_refused_with_the_reason() -> None:
+    """Images of two versions may run in one cluster; a newer minor version is read."""
+    text = a_node_document().model_dump_json(exclude_none=True)
+    newer = text.replace('"schemaVersion":"1.0"', '"schemaVersion":"1.9"')
+    assert _document_in([newer.encode()])[1].schema_version == "1.9"
+    newer = text.replace('"schemaVersion":"1.0"', '"schemaVersion":"2.0"')
+    with pytest.raises(NoDocumentError, match=r"has schema version 2\.0, and this program reads"):
+        _document_in([newer.encode()])
+
+
 def _pieces(log: bytes, size: int) -> Iterator[bytes]:
     return (log[at : at + size] for at in range(0, len(log), size))
 

@@ -21,7 +21,10 @@ _TOLERATION = {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}
 class _Cluster:
     """Nodes that were measured, each with a taint; notes the Jobs that are created."""
 
-    def __init__(self, *, is_expired: bool = False, **taints: dict[str, str]) -> None:
+    def __init__(
+        self, *, is_expired: bool = False, version: str = "1.0", **taints: dict[str, str]
+    ) -> None:
+        self._version = version
         self.created: list[Manifest] = []
         self.children = SimpleNamespace(of_run=lambda *_: ())
         self._taints = taints
@@ -55,7 +58,8 @@ class _Cluster:
 
     async def get(self, *_: str) -> dict[str, Any]:
         """Return the ConfigMap with a node's document."""
-        document = a_node_document("a-node").model_dump_json(by_alias=True, exclude_none=True)
+        found = a_node_document("a-node", schema_version=self._version)
+        document = found.model_dump_json(by_alias=True, exclude_none=True)
         return {"data": {"node.json": document}}
 
     async def create(self, job: Manifest) -> None:
@@ -104,6 +108,13 @@ def test_an_expired_measurement_needs_no_canary() -> None:
     server = {"device": "GPU"}
     assert _canaries(_Cluster(gpus=_GPU), server) != {}
     assert _canaries(_Cluster(gpus=_GPU, is_expired=True), server) == {}
+
+
+def test_a_measurement_of_a_newer_major_version_needs_no_canary() -> None:
+    """What its figures mean is not known; a newer minor version only adds fields."""
+    server = {"device": "GPU"}
+    assert _canaries(_Cluster(gpus=_GPU, version="1.9"), server) != {}
+    assert _canaries(_Cluster(gpus=_GPU, version="2.0"), server) == {}
 
 
 def test_a_server_without_tolerations_has_no_canary_on_tainted_nodes() -> None:

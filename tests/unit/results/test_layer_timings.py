@@ -51,6 +51,16 @@ def test_bricks_and_kernels_are_joined_and_the_newest_count(tmp_path: Path) -> N
     assert (found.run_nanoseconds, found.node_nanoseconds) == (100, 10)
 
 
+def test_timings_of_a_newer_major_version_are_not_read(tmp_path: Path) -> None:
+    """What their figures mean is not known; a newer minor version only adds fields."""
+    for version, bricks in (("1.9", {"a"}), ("2.0", None)):
+        with Store(str(tmp_path / f"{version}.db")) as store:
+            timings = brick_timings({"a": timing(1_000)})
+            _keep(store, timings.model_copy(update={"schema_version": version}))
+            found = known_timings(store, MACHINE.name, 1, ENGINES)
+        assert (found and set(found.bricks)) == bricks
+
+
 def test_the_fastest_reference_is_known(tmp_path: Path) -> None:
     """It shows how fast the machine can be; timings without one say nothing about it."""
     with Store(str(tmp_path / "r.db")) as store:

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.headlines import shown_headlines
-from inferometer_api.results.reading import UnreadableResultError
+from inferometer_api.results.reading import UnreadableDocumentError
 from inferometer_results.nodes.drift_chart import drift_charts
 from inferometer_results.nodes.view import figure_rows, histories, listed_nodes
 from inferometer_results.quantity import DASH
@@ -157,8 +157,19 @@ def test_a_measurement_that_is_sent_again_is_kept_once(store: Store) -> None:
     assert (first.is_new, again.is_new, first.id == again.id) == (True, False, True)
     keep_measurement(store, content, replace(ORIGIN, namespace_uid="another"))
     assert len(visible_characteristics(store)) == 2
-    with pytest.raises(UnreadableResultError, match="no measurement of a node: machine"):
+    with pytest.raises(UnreadableDocumentError, match="no measurement of a node: machine"):
         keep_measurement(store, content.replace(b"machine", b"engine"), ORIGIN)
+
+
+def test_a_measurement_of_a_newer_major_version_is_refused(store: Store) -> None:
+    """One that an import brought is not read; a newer minor version is kept and read."""
+    newer = a_node_document(schema_version="1.9", day=2)
+    keep_measurement(store, newer.model_dump_json(exclude_none=True).encode(), ORIGIN)
+    newer = a_node_document(schema_version="2.0")
+    with pytest.raises(UnreadableDocumentError, match=r"schema version 2\.0, and this program"):
+        keep_measurement(store, newer.model_dump_json(exclude_none=True).encode(), ORIGIN)
+    keep_characteristics(store, newer)
+    assert [each.schema_version for _, each in visible_characteristics(store)] == ["1.9"]
 
 
 def test_nodes_of_two_clusters_with_one_name_are_two_nodes(store: Store) -> None:

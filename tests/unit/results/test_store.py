@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, event, inspect
 from sqlalchemy.exc import OperationalError
 from starlette.testclient import TestClient
 
-from inferometer_api.results.reading import ReadResult, UnreadableResultError
+from inferometer_api.results.reading import ReadResult, UnreadableDocumentError
 from inferometer_api.results.result import ResultDocument
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.app import create_app
@@ -393,7 +393,7 @@ def test_a_new_entry_has_an_effect_although_its_clock_is_behind(address: str) ->
 def test_what_is_no_result_is_refused_and_nothing_is_kept(address: str) -> None:
     """The message names the source."""
     with Store(address) as store:
-        with pytest.raises(UnreadableResultError, match=r"^mine\.json is not a result"):
+        with pytest.raises(UnreadableDocumentError, match=r"^mine\.json is not a result"):
             store.add(b'{"kind": "Pod"}', ORIGIN, source="mine.json")
         assert not list(store.documents())
 

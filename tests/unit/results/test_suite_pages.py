@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from inferometer_api.ranking import NOT_RANKED
-from inferometer_api.results.reading import UnreadableResultError, read_result
+from inferometer_api.results.reading import UnreadableDocumentError, read_result
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.suite.figures import step_figures
 from inferometer_api.suite.labels import EXECUTION_LABEL
@@ -362,5 +362,5 @@ def test_reused_runs_show_the_earlier_result_and_say_so(store: Store) -> None:
 
 def test_what_is_no_outcome_is_refused(store: Store) -> None:
     """The message names the field."""
-    with pytest.raises(UnreadableResultError, match="no outcome of a suite: execution: "):
+    with pytest.raises(UnreadableDocumentError, match="no outcome of a suite: execution: "):
         keep_outcome(store, b'{"kind": "SuiteOutcome", "suite": "nightly"}', ORIGIN)

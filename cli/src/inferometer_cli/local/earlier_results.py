@@ -11,7 +11,7 @@ from inferometer_api.spec.digest import spec_digest
 from inferometer_cli.exits import FailedError
 from inferometer_cli.result_file import RESULT_NAME
 from inferometer_cli.result_store import opened
-from inferometer_cli.terminal import print_error
+from inferometer_cli.terminal import print_error, print_message
 from inferometer_results.compare.run_to_run import name_spread
 
 _MOST_READ = 30
@@ -90,7 +90,10 @@ def _of_same_run(identity: Any, content: bytes, source: str) -> ResultDocument |
     """Return the result in a document; None if it is of another run, or no result."""
     try:
         if _identity(json.loads(content)) == identity:
-            return read_result(content, source=source).document
+            read = read_result(content, source=source)
+            if read.notice:
+                print_message(read.notice)
+            return read.document
     except (ValueError, RecursionError):
         # Another program's file, one of a newer version, or one that is nested too deeply.
         pass

@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from inferometer_api.layers.timings import LayerTimings
+from inferometer_api.results.reading import UnreadableDocumentError, version_notice
 from inferometer_api.results.result import StepLayers
 from inferometer_api.spec.scenario import Scenario
 from inferometer_api.spec.server import OWN_RUNTIMES
@@ -32,10 +33,14 @@ def layers_request(scenario: Scenario) -> dict[str, Any]:
 
 def _read(answer: Any, _: ScenarioRepeat) -> StepLayers:
     try:
-        return StepLayers(timings=LayerTimings.read(answer))
+        timings = LayerTimings.read(answer)
+        version_notice(timings, "The server's answer")
+    except UnreadableDocumentError as error:
+        raise ProfileRefusedError(str(error)) from error
     except ValidationError as error:
         line = str(error).splitlines()[0]
         raise ProfileRefusedError(f"The server's timings cannot be read: {line}.") from error
+    return StepLayers(timings=timings)
 
 
 LAYERS = ServerExtension(

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.results.gzip_members import IncompleteError
-from inferometer_api.results.reading import UnreadableResultError, read_result
+from inferometer_api.results.reading import UnreadableDocumentError, read_result
 from inferometer_api.results.result_transport import LogDecoder, LoggedResult, TooLargeError
 from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.reader import LOG_SETTLED_SECONDS, Reader
@@ -136,7 +136,7 @@ def parse_result(logged: LoggedResult) -> DownloadedResult:
     try:
         head = read_result(logged.head, source="The result in the log").document
         scenarios = LoadReport.read_json(logged.report).scenarios
-    except UnreadableResultError as error:
+    except UnreadableDocumentError as error:
         return DownloadedResult(None, str(error))
     except ValidationError:
         return DownloadedResult(None, "The result in the log has no readable report.")

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp
 
-from inferometer_api.results.reading import UnreadableResultError
+from inferometer_api.results.reading import UnreadableDocumentError
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.service.access.cluster import ReviewError
 from inferometer_results.service.access.requests import AccessControl
@@ -34,7 +34,7 @@ _STATUS: dict[type[Exception], int] = {
     RequestError: 400,
     SearchError: 400,
     NoSuchResultError: 404,
-    UnreadableResultError: 422,
+    UnreadableDocumentError: 422,
     StoreError: 503,
 }
 _NOT_FOUND = "There is no such page. / lists all results."

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from inferometer_api.document import Document
-from inferometer_api.results.reading import UnreadableResultError, read_result
+from inferometer_api.results.reading import UnreadableDocumentError, read_result, read_versioned
 from inferometer_results.store.database import StoreError
 from inferometer_results.store.index_rows import IndexRows, JournalRow, Origin, index_rows
 from inferometer_results.store.index_tables import PAGE, clear, insert_rows
@@ -144,7 +144,7 @@ def readable_rows(
     for row in rows:
         try:
             found.append(rows_of_document(row, journal.get(row.id, [])))
-        except (StoreError, UnreadableResultError) as error:
+        except (StoreError, UnreadableDocumentError) as error:
             on_fault(str(error))
     return found
 
@@ -172,8 +172,10 @@ def read_content(model: type[Kind], row: Mapping[str, Any]) -> Kind | None:
     """
     content = content_of(row["content"], row["sha256"])
     try:
-        return None if content is None else model.read_json(content)
-    except ValidationError:
+        if content is None:
+            return None
+        return read_versioned(model, content, source="The document").document
+    except (ValidationError, UnreadableDocumentError):
         return None
 
 

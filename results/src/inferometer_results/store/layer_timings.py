@@ -8,6 +8,7 @@ import orjson
 from sqlalchemy import Connection, insert, select
 
 from inferometer_api.layers.timings import LayerTimings
+from inferometer_api.results.reading import version_notice
 from inferometer_api.results.result import ResultDocument
 from inferometer_results.store.database import describing
 from inferometer_results.store.documents import content_of
@@ -114,12 +115,14 @@ def _documents(
 
 
 def _timings(content: bytes, left_out: str) -> LayerTimings | None:
-    """Return the timings in a document; None if an archive brought what is none."""
+    """Return the timings in a document; None if this version cannot read it."""
     try:
         fields = orjson.loads(content)
-        return LayerTimings.read({name: fields[name] for name in fields if name != left_out})
+        found = LayerTimings.read({name: fields[name] for name in fields if name != left_out})
+        version_notice(found, "The document")
     except (ValueError, TypeError):
         return None
+    return found
 
 
 def _of_engines(timings: LayerTimings, engines: Mapping[str, str]) -> LayerTimings:

@@ -36,7 +36,7 @@ def keep_characteristics(store: Store, document: NodeCharacteristics) -> None:
 def keep_measurement(store: Store, content: bytes, origin: Origin) -> Kept:
     """Keep a measurement that an operator sent; one that is sent again is the same.
 
-    Raises UnreadableResultError if it is none.
+    Raises UnreadableDocumentError if it is none.
     """
     document = read_document(NodeCharacteristics, content, "measurement of a node")
     place = DocumentPlace(KIND, document.id, document.machine.hostname, (document.id,))

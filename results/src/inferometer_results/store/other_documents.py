@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from inferometer_api.results.reading import UnreadableResultError
+from inferometer_api.results.reading import UnreadableDocumentError, read_versioned
 from inferometer_results.store.database import describing
 from inferometer_results.store.documents import Kind, insert_document
 from inferometer_results.store.index_rows import Origin
@@ -27,13 +27,13 @@ class DocumentPlace:
 
 
 def read_document(model: type[Kind], content: bytes, what: str) -> Kind:
-    """Return a document. Raises UnreadableResultError if it is no `what`."""
+    """Return a document. Raises UnreadableDocumentError if it is no `what` that can be read."""
     try:
-        return model.read_json(content)
+        return read_versioned(model, content, source="The document").document
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise UnreadableResultError(
+        raise UnreadableDocumentError(
             f"The document is no {what}: {where}: {first['msg']}."
         ) from error
 

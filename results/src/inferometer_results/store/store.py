@@ -133,7 +133,7 @@ class Store:
         """Keep a result document; `source` names it in messages.
 
         A document is the same if cluster, namespace, run and checksum are. One that is kept and
-        damaged is repaired. Raises UnreadableResultError if it is none.
+        damaged is repaired. Raises UnreadableDocumentError if it is none.
         """
         read = read_result(content, source=source)
         columns = content_columns(content)

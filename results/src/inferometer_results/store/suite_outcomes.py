@@ -31,7 +31,7 @@ class StoredOutcome:
 def keep_outcome(store: Store, content: bytes, origin: Origin) -> Kept:
     """Keep the outcome of an execution, next to earlier ones; `find_outcomes` returns the last.
 
-    Raises UnreadableResultError if it is none.
+    Raises UnreadableDocumentError if it is none.
     """
     outcome = read_document(SuiteOutcome, content, "outcome of a suite")
     words = (outcome.suite, outcome.execution)

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from inferometer_api.results.reading import UnreadableResultError
+from inferometer_api.results.reading import UnreadableDocumentError
 from inferometer_results.annotation import AnnotationError, check_entry
 from inferometer_results.export.rows import without_formulas
 from inferometer_results.store.database import StoreError
@@ -227,6 +227,6 @@ def import_file(store: Store, path: Path, received_at: str) -> Imported:
 def _added(store: Store, content: bytes, origin: Origin, source: str) -> Imported:
     try:
         kept = store.add(content, origin, source=source)
-    except UnreadableResultError as error:
+    except UnreadableDocumentError as error:
         return Imported(source, fault=str(error))
     return Imported(source, kept.id, kept.is_new, kept.is_repaired)

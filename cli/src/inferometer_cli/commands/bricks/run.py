@@ -249,18 +249,24 @@ def _exported(models: list[str]) -> "BrickSuite | None":
     from pydantic import ValidationError
 
     from inferometer_api.layers.bricks import BrickSuite
+    from inferometer_api.results.reading import UnreadableDocumentError, read_versioned
 
     if not models[0].endswith(".json"):
         return None
     if len(models) > 1:
         raise RefusedError("Give one exported file, or models.")
     try:
-        return BrickSuite.read_json(Path(models[0]).read_bytes())
+        read = read_versioned(BrickSuite, Path(models[0]).read_bytes(), source=models[0])
+    except UnreadableDocumentError as error:
+        raise RefusedError(str(error)) from error
     except (OSError, ValidationError) as error:
         raise RefusedError(
             f"{models[0]} is no file of `inferometer bricks export`: "
             f"{' '.join(str(error).split())[:200]}"
         ) from error
+    if read.notice:
+        print_message(read.notice)
+    return read.document
 
 
 def _document(found: _BrickRun) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from inferometer_api.results.reading import UnreadableResultError, read_result
+from inferometer_api.results.reading import UnreadableDocumentError, read_result
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.results.scenario_summary import scenario_summary
 from inferometer_api.suite.outcome import execution_label
@@ -17,6 +17,7 @@ from inferometer_api.suite.plan_suite import PlannedRun, SuitePlan
 from inferometer_api.suite.progress import WAITING, RunOutcome, State
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.result_file import RESULT_NAME
+from inferometer_cli.terminal import print_message
 from inferometer_results.store.server_machine import server_machine
 
 SUITE_FILE = "suite.json"
@@ -192,6 +193,9 @@ def _read_record(file: Path) -> dict[str, Any] | None:
 
 def _load(file: Path) -> ResultDocument:
     try:
-        return read_result(file.read_bytes(), source=str(file)).document
-    except (OSError, UnreadableResultError) as error:
+        read = read_result(file.read_bytes(), source=str(file))
+    except (OSError, UnreadableDocumentError) as error:
         raise RefusedError(f"Cannot read {file}: {error}.") from error
+    if read.notice:
+        print_message(read.notice)
+    return read.document

@@ -32,7 +32,7 @@ def reusable_result(
     """
     if reuse_obstacle(run, base):
         return None
-    from inferometer_api.results.reading import UnreadableResultError, read_result
+    from inferometer_api.results.reading import UnreadableDocumentError, read_result
     from inferometer_cli.result_store import opened
     from inferometer_results.store.query import Search
 
@@ -47,7 +47,7 @@ def reusable_result(
                 found = read_result(stored.content, source=row["id"]).document
                 if found.run_id not in taken and _is_same(run, base, found):
                     return StoredMeasurement(row["id"], found)
-    except (FailedError, RefusedError, OSError, UnreadableResultError):
+    except (FailedError, RefusedError, OSError, UnreadableDocumentError):
         return None
     return None
 

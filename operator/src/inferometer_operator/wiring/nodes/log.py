@@ -9,6 +9,7 @@ from inferometer_api.document import Document
 from inferometer_api.nodes.characteristics import KIND, NodeCharacteristics
 from inferometer_api.nodes.document_size import MOST_BYTES, excess
 from inferometer_api.nodes.wire_rates import WIRE_KIND, WireRates
+from inferometer_api.results.reading import UnreadableDocumentError, read_versioned
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.observed import Json
 
@@ -84,7 +85,10 @@ class _DocumentLines(Generic[_Found]):
         if why := excess(line):
             raise NoDocumentError(f"The document {why}.")
         try:
-            return line.decode(), self._model.read_json(line)
+            read = read_versioned(self._model, line, source="The document of the pod")
+            return line.decode(), read.document
+        except UnreadableDocumentError as error:
+            raise NoDocumentError(str(error)) from None
         except (ValidationError, UnicodeDecodeError):
             raise NoDocumentError("The log of the pod holds no whole document.") from None
 

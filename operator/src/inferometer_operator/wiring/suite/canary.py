@@ -19,6 +19,7 @@ from inferometer_api.nodes.changes import (
 )
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.selection import matching_nodes
+from inferometer_api.results.reading import UnreadableDocumentError, read_versioned
 from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.server import Toleration
 from inferometer_api.suite.plan_suite import SuitePlan
@@ -220,8 +221,10 @@ async def _document(
 ) -> NodeCharacteristics | None:
     held = await dependencies.reader.get("ConfigMap", namespace, name)
     try:
-        return NodeCharacteristics.read_json(
-            ((held or {}).get("data") or {}).get(DOCUMENT_FILE, "")
-        )
+        text = ((held or {}).get("data") or {}).get(DOCUMENT_FILE, "")
+        return read_versioned(NodeCharacteristics, text, source=f"ConfigMap {name}").document
+    except UnreadableDocumentError as error:
+        _log.warning("canary_not_read", namespace=namespace, error=str(error))
+        return None
     except ValidationError:
         return None

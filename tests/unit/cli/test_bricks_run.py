@@ -1,0 +1,52 @@
+"""`inferometer bricks run` reads an exported file of any version that it can."""
+
+from pathlib import Path
+
+import pytest
+
+from inferometer_api.layers.bricks import BrickSuite
+from inferometer_cli.commands.bricks.run import run
+from inferometer_cli.exits import RefusedError
+from inferometer_cli.local import layers
+from support.layer_graphs import brick_timings
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Find no brick known, and time none."""
+    monkeypatch.setenv("INFEROMETER_DATABASE", str(tmp_path / "results.db"))
+    monkeypatch.setattr(layers, "known_here", lambda *_, **__: None)
+    monkeypatch.setattr(layers, "time_layers", lambda *_: brick_timings({}))
+
+
+def _exported(folder: Path, version: str) -> str:
+    """Return the name of an exported file without bricks."""
+    suite = BrickSuite(
+        schema_version=version,
+        engine="onnxruntime",
+        engine_version="1",
+        granularity=1,
+        layers={},
+        bricks={},
+    )
+    file = folder / "bricks.json"
+    file.write_text(suite.model_dump_json(exclude_none=True))
+    return str(file)
+
+
+@pytest.mark.parametrize(("version", "notices"), [("1.0", 0), ("1.1", 0), ("1.9", 1)])
+def test_a_newer_minor_version_is_read_with_a_notice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str, notices: int
+) -> None:
+    """It only adds fields."""
+    run([_exported(tmp_path, version)])
+    assert capsys.readouterr().err.count("has schema version 1.9. This program reads") == notices
+
+
+def test_a_newer_major_version_is_refused(tmp_path: Path) -> None:
+    """The sentence says what to do."""
+    words = (
+        r"bricks\.json has schema version 2\.0, and this program reads version 1\.1\. Use a newer"
+    )
+    with pytest.raises(RefusedError, match=words):
+        run([_exported(tmp_path, "2.0")])
