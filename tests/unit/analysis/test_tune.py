@@ -174,6 +174,14 @@ def test_exact_rates_give_the_three_best() -> None:
     ]
 
 
+def test_a_longer_measurement_of_a_candidate_counts_more() -> None:
+    """Rungs get longer: what was measured briefly at first is no more than a hint."""
+    search = Halving(4, plan_rungs(4, full_seconds=10, start_seconds=0), 1)
+    search.observe(0, 10.0, 1.0)
+    search.observe(0, 20.0, 3.0)
+    assert search.rates() == {0: 17.5}
+
+
 def test_what_misses_the_bound_is_no_finalist() -> None:
     """A candidate without any rate within the bound is not confirmed."""
     assert search_of(12, lambda index: 5.0 if index == 4 else 0.0).finalists() == [4]

@@ -206,6 +206,7 @@ def test_a_name_that_no_class_has_makes_its_sample_fail(label: str, words: str) 
         ("The Eiffel Tower!", "eiffel tower", 1, 1),
         ("in the Eiffel Tower", "Eiffel Tower", 0, 0.8),
         ("Paris", ["London", "paris"], 1, 1),
+        ("Paris, Paris", "Paris", 0, 2 / 3),
         ("", "", 1, 1),
         ("nothing", "all", 0, 0),
     ],
