@@ -120,13 +120,15 @@ AGENT_OVERHEAD = Case(
     text=f"""\
 The CPU time of the node agent's process, user and system, as part of one core over a minute: it
 takes a sample every second by itself, answers one `GET {SAMPLE_PATH}` a second as for a load
-generator, and one `GET /metrics` every five seconds as a Prometheus does. The machine is a recorded
-one, so that it can be larger than the one measured on: {_CPUS} CPUs with a frequency and a sensor
-each, {_PACKAGES} packages with memory, {_PODS} pods in control groups v2; no GPU. Its files lie on
-a disk's cache: what real counters take inside the kernel beyond that (a processor answers for its
-energy in microseconds) is not in the figure. One agent samples {_FEW_PODS} pods, as a run with two
-servers on a node does, another one in the same minute for {_MANY_PODS} (at most 64 per request).
-Nothing is left out: Prometheus and JSON are written, and HTTP answered, by the same process.""",
+generator, and one `GET /metrics` every five seconds as a Prometheus does. The machine is a
+recorded one, so that it can be larger than the one measured on: {_CPUS} CPUs with a frequency and
+a sensor each, {_PACKAGES} packages with memory, {_PODS} pods in control groups v2; no GPU.
+
+Its files lie on a disk's cache: what real counters take inside the kernel beyond that (a
+processor answers for its energy in microseconds) is not in the figure. One agent samples
+{_FEW_PODS} pods, as a run with two servers on a node does, another one in the same minute for
+{_MANY_PODS} (at most 64 per request). Nothing is left out: Prometheus and JSON are written, and
+HTTP answered, by the same process.""",
     commands=(".venv/bin/python bench/run.py --case agent-overhead",),
     sides=(Side(_AGENT),),
     stage=_stage,

@@ -162,16 +162,21 @@ BATCHING = Case(
 Samples per second of one instance with one thread, the server on one core and the client on the
 other. First a server without batching gets whole batches made by the client, over HTTP, of
 {", ".join(map(str, _FIXED))} samples: the size with the best throughput is the best fixed batch.
-Then {_CLIENTS} clients each send one sample after another, on connections of their own, to a server
-with `maxBatchSize` at the best size above 1 with a maximum queue delay of
-{_DELAY_MICROSECONDS / 1000:g} ms; in turn the best fixed batch is measured again. Both always have
-{_CLIENTS} samples outstanding ({_CLIENTS} requests of 1, 4 of 8), so that the fixed batches, too,
-find the next one waiting, and both use the same client: our own wire protocols. The models are
-zoo://classification/resnet50 (602 kB a sample) and zoo://text/minilm_l6 (128 tokens, which come
-back as 197 kB). Larger batches are not always better on a CPU: their tensors leave its caches.
-*Samples in a batch* are those of an execution on average, by the server's own statistics. *How long
-a lone request waits* is by these too, with one client: no other request comes, so it waits for the
-whole delay, and {_WAKE_SECONDS * 1000:g} ms more at most, in which a sleeping thread must wake.""",
+
+Then {_CLIENTS} clients each send one sample after another, on connections of their own, to a
+server with `maxBatchSize` at the best size above 1 with a maximum queue delay of
+{_DELAY_MICROSECONDS / 1000:g} ms; in turn the best fixed batch is measured again. Both always
+have {_CLIENTS} samples outstanding ({_CLIENTS} requests of 1, 4 of 8), so that the fixed batches,
+too, find the next one waiting, and both use the same client: our own wire protocols.
+
+The models are zoo://classification/resnet50 (602 kB a sample) and zoo://text/minilm_l6 (128
+tokens, which come back as 197 kB). Larger batches are not always better on a CPU: their tensors
+leave its caches.
+
+*Samples in a batch* are those of an execution on average, by the server's own statistics. *How
+long a lone request waits* is by these too, with one client: no other request comes, so it waits
+for the whole delay, and {_WAKE_SECONDS * 1000:g} ms more at most, in which a sleeping thread must
+wake.""",
     commands=(".venv/bin/python bench/run.py --case batching",),
     sides=tuple(
         Side(side)

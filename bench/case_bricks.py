@@ -194,16 +194,19 @@ BRICKS = Case(
     name="bricks",
     title="How well do layers predict models?",
     text="""\
-70 models of the zoo under `inferometer bricks run --reference`: batch 1, one thread, ONNX Runtime,
-granularity 1. Of each model the bricks are timed that no model before it has, in rounds with the
-model itself. The error is that of the prediction against the median of 10 rounds of the model; the
-spread of these rounds (middle half by median) is the noise floor. Models that spread by more than
-3 %, or next to which other processes took more than 5 % of the CPU time, are timed again, twice at
-most; those that still spread are inconclusive, and the error is given with and without them. The
-speed-up by the paper's definition is one run of all models by one run of all bricks; by wall time
-it counts opening and 23 runs of each model, and opening and all runs of each brick. Leave-one-out:
-what it costs to add a model to a database of all others, by opening it and 23 runs; once with all
-bricks that the others lack, and once with those that `--tolerance 10` times.""",
+70 models of the zoo under `inferometer bricks run --reference`: batch 1, one thread, ONNX
+Runtime, granularity 1. Of each model the bricks are timed that no model before it has, in rounds
+with the model itself.
+
+The error is that of the prediction against the median of 10 rounds of the model; the spread of
+these rounds (middle half by median) is the noise floor. Models that spread by more than 3 %, or
+next to which other processes took more than 5 % of the CPU time, are timed again, twice at most;
+those that still spread are inconclusive, and the error is given with and without them.
+
+The speed-up by the paper's definition is one run of all models by one run of all bricks; by wall
+time it counts opening and 23 runs of each model, and opening and all runs of each brick.
+Leave-one-out: what it costs to add a model to a database of all others, by opening it and 23 runs;
+once with all bricks that the others lack, and once with those that `--tolerance 10` times.""",
     commands=(".venv/bin/python bench/run.py --case bricks",),
     sides=(Side(_OURS),),
     stage=_zoo_stage,

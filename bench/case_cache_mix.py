@@ -141,10 +141,11 @@ MODEL_CACHE_MIX = Case(
     text=f"""\
 {_REQUESTS} times a new server opens one of {_MODELS} models and answers once. Each model has 4
 products with 2,048 x 2,048 weights (64 MiB), which are mapped into memory. The models follow a
-Pareto distribution (shape {SHAPE}): a fifth of them gets four fifths of the requests. The cache
-holds {_FIT} and is empty at first; *evict-all* is the same cache, but keeps nothing. A first answer
-includes download, mount, load and inference; the process with the engine is there already. The
-store is a small S3 server on loopback. A slower store favours the cache.
+Pareto distribution (shape {SHAPE}): a fifth of them gets four fifths of the requests.
+
+The cache holds {_FIT} and is empty at first; *evict-all* is the same cache, but keeps nothing. A
+first answer includes download, mount, load and inference; the process with the engine is there
+already. The store is a small S3 server on loopback. A slower store favours the cache.
 
 Goals: at least 3 times the first answers per second of evict-all, those from memory at most 0.1
 times evict-all's median, p50 at most 0.4 times and p99 at most 1.1 times. For 37 models in twice

@@ -137,7 +137,9 @@ CLIENT_CLOSED = _case(
     "client-closed",
     "What a request costs the client: 8 outstanding, a tiny model",
     f"""\
-{_WHAT} wrk looks at the status only, perf_analyzer (2.51, a thread for each request outstanding as
+{_WHAT}
+
+wrk looks at the status only, perf_analyzer (2.51, a thread for each request outstanding as
 is its default) at nothing of the outputs. *1 x 8* is one connection with 8 streams, *8 x 1* eight
 connections with one. The *null server* is one process in Go, net/http and grpc-go, that answers
 without looking; Triton has its Python backend. What a request costs depends on how many replies
@@ -156,10 +158,11 @@ CLIENT_OPEN = _case(
     "client-open",
     "What a request costs the client: Poisson arrivals, a tiny model",
     """\
-User and system time of the client for each request, where each request costs a wake-up of its own,
-and each sends one request again and again: Inferometer's scenario `server`, and perf_analyzer's
-request rate with its own default, four threads that wait for their replies (its asynchronous calls
-cost more, and now and then do not end).
+User and system time of the client for each request, where each request costs a wake-up of its
+own, and each sends one request again and again: Inferometer's scenario `server`, and
+perf_analyzer's request rate with its own default, four threads that wait for their replies (its
+asynchronous calls cost more, and now and then do not end).
+
 *Answered of what was due*: for ours the answered share of the window's schedule, for
 perf_analyzer its throughput by the requested rate, since it does not report its schedule.""",
     6.5,
@@ -179,7 +182,9 @@ CLIENT_LARGE = _case(
     "client-large",
     "What a request costs the client: tensors of 602 kB",
     f"""\
-{_WHAT} The model takes an image of 3 x 224 x 224 numbers and returns the greatest of each channel,
+{_WHAT}
+
+The model takes an image of 3 x 224 x 224 numbers and returns the greatest of each channel,
 so that next to nothing is computed. gRPC has one connection with 8 streams.""",
     3.5,
     [
@@ -198,7 +203,9 @@ CLIENT_PYTHON = _case(
     "client-python",
     "What a request costs the client: others in Python",
     f"""\
-{_WHAT} Locust's FastHttpUser posts bytes that were made before. tritonclient is used as its
+{_WHAT}
+
+Locust's FastHttpUser posts bytes that were made before. tritonclient is used as its
 examples use it: `tritonclient.http` in greenlets, `tritonclient.grpc.aio` in tasks, each reply read
 into an array.""",
     4,
@@ -213,7 +220,9 @@ CLIENT_PROXIED = _case(
     "client-proxied",
     "What a request costs the client behind a proxy",
     f"""\
-{_WHAT} Both times the null server answers; one of them as if Envoy stood before it, with `server`,
+{_WHAT}
+
+Both times the null server answers; one of them as if Envoy stood before it, with `server`,
 `date`, `x-request-id` and `x-envoy-upstream-service-time` in each reply, so that no two replies
 have the same header block and nothing that was read before helps.""",
     1.5,

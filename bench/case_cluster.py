@@ -111,13 +111,14 @@ LAPTOP_AND_CLUSTER = Case(
     name="laptop-and-cluster",
     title="The same file on a laptop and in a cluster",
     text="""\
-Two examples, as they are, by `inferometer run` and by `kubectl apply`, taking turns on one machine:
-the cluster's node is this machine, with an operator running. Both start the same
-server and the same load generator by the same command lines. What differs: in the cluster both run
-in pods made of the images, the server is held to the one CPU of its limit by the kernel, and they
-speak over the node's bridge, not over loopback. The ratio is the cluster's figure to the laptop's:
-1 is equal. Open-loop scenarios show only the latency, since their
-schedule sets the rate.""",
+Two examples, as they are, by `inferometer run` and by `kubectl apply`, taking turns on one
+machine: the cluster's node is this machine, with an operator running. Both start the same server
+and the same load generator by the same command lines.
+
+What differs: in the cluster both run in pods made of the images, the server is held to the one
+CPU of its limit by the kernel, and they speak over the node's bridge, not over loopback. The
+ratio is the cluster's figure to the laptop's: 1 is equal. Open-loop scenarios show only the
+latency, since their schedule sets the rate.""",
     commands=(
         ".venv/bin/python bench/run.py --case laptop-and-cluster",
         "",
@@ -146,11 +147,13 @@ APPLY_TO_FIRST_QUERY = Case(
     name="apply-to-first-query",
     title="From apply to the first query",
     text="""\
-How long a run takes from `kubectl create` until its first (warm-up) query is sent: kubectl itself,
-the operator, two schedulings, three containers one after another (fetch, server, load generator),
-and the server's start with a small model (zoo://classification/mobilenet_v2). The images are on the
-node. The load generator's result says when its first query was sent; both clocks are this
-machine's. Whether the limit is kept is judged by all of that time, loading the model included. The
+How long a run takes from `kubectl create` until its first (warm-up) query is sent: kubectl
+itself, the operator, two schedulings, three containers one after another (fetch, server, load
+generator), and the server's start with a small model (zoo://classification/mobilenet_v2). The
+images are on the node.
+
+The load generator's result says when its first query was sent; both clocks are this machine's.
+Whether the limit is kept is judged by all of that time, loading the model included. The
 operator's memory is the resident memory of its process once the run is finished; it serves one
 namespace, and has no other run to look after.""",
     commands=(".venv/bin/python bench/run.py --case apply-to-first-query",),

@@ -156,12 +156,14 @@ FLEET_MASTER = Case(
     name="fleet-master",
     title="What a fleet's master costs, by the number of workers",
     text=f"""\
-Locust's master and the session of a fleet, with workers that do no work: one process plays them by
-Locust's protocol, and all send, in the same moment of each second, a heartbeat and what a second
-of {QUERIES_A_SECOND} queries comes to for one worker (latency, service time, dispatch lag). The
-master passes on, the session merges. A step's preparation is two rounds to all workers, one of
-them with the plan of the step. They share two cores with the simulated workers, so
-the time until all are prepared is longer than for a fleet on machines of its own.""",
+Locust's master and the session of a fleet, with workers that do no work: one process plays them
+by Locust's protocol, and all send, in the same moment of each second, a heartbeat and what a
+second of {QUERIES_A_SECOND} queries comes to for one worker (latency, service time, dispatch
+lag).
+
+The master passes on, the session merges. A step's preparation is two rounds to all workers, one
+of them with the plan of the step. They share two cores with the simulated workers, so the time
+until all are prepared is longer than for a fleet on machines of its own.""",
     commands=(".venv/bin/python bench/run.py --case fleet-master",),
     sides=(Side(_FLEET),),
     stage=_stage,
@@ -235,11 +237,13 @@ FLEET_WORKERS = Case(
     name="fleet-workers",
     title="What a request costs, by the number of workers",
     text=f"""\
-Each worker sends {_QPS_OF_EACH} queries a second (Poisson, HTTP) to the server in Go; 1 worker is a
-load generator without a fleet. The cost is the CPU time, user and system, of the measuring
+Each worker sends {_QPS_OF_EACH} queries a second (Poisson, HTTP) to the server in Go; 1 worker is
+a load generator without a fleet. The cost is the CPU time, user and system, of the measuring
 processes per query that they measured; the case fleet-master shows what Locust and the session
-cost. All workers share one core. Processes that share a core evict each other's code and data from
-its caches: as many independent load generators *side by side* show what that alone costs. *Begin
+cost.
+
+All workers share one core. Processes that share a core evict each other's code and data from its
+caches: as many independent load generators *side by side* show what that alone costs. *Begin
 apart* is between the first and the last worker that takes up the schedule.""",
     minutes=4,
     commands=(".venv/bin/python bench/run.py --case fleet-workers",),

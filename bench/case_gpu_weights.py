@@ -69,12 +69,14 @@ GPU_WEIGHTS = Case(
     name="gpu-weights",
     title="How fast a model loads on a GPU that has its weights already",
     text="""\
-Three models with real-size weights as external data: 5 matrix products of 4,096 x 4,096 (320 MiB),
-12 convolutions of 3 x 3 over 512 channels (108 MiB) and 12 feed-forward blocks of a transformer of
-width 1,024 (384 MiB, 128 rows). *own* copies the weights from the page cache to the GPU, *shared*
-maps the copy of the broker. Every turn opens the model in a process whose CUDA is ready, and then
-in a second, new process, whose load includes the start of CUDA's libraries. *GPU memory of a
-further server* is what the second process takes, CUDA's context included.
+Three models with real-size weights as external data: 5 matrix products of 4,096 x 4,096 (320
+MiB), 12 convolutions of 3 x 3 over 512 channels (108 MiB) and 12 feed-forward blocks of a
+transformer of width 1,024 (384 MiB, 128 rows).
+
+*own* copies the weights from the page cache to the GPU, *shared* maps the copy of the broker.
+Every turn opens the model in a process whose CUDA is ready, and then in a second, new process,
+whose load includes the start of CUDA's libraries. *GPU memory of a further server* is what the
+second process takes, CUDA's context included.
 
 Goals: a load of at most 0.2 times the one without sharing, and steady latency within 2 %. TrIMS
 reports loads 1.12 to 24 times as fast for small models and 5 to 210 times for large ones.""",

@@ -227,13 +227,16 @@ MLPERF_JUDGE = Case(
     text="""\
 MLPerf's own LoadGen (the package `mlcommons-loadgen`) and Inferometer measure the same server one
 after the other over HTTP: SingleStream by its 90th percentile, Server (Poisson) by its 99th,
-Offline by its samples per second. LoadGen's system under test is as thin as it can be: threads that
-send prepared bytes on blocking sockets. The oracle is a server of the tests that delays each reply
-by a known time (here 3 ms and an exponential time of 4 ms, dealt to both in the same order, so that
-their percentiles are of the same times). Our own server serves squeezenet1_1 with one thread; there
-queries wait for one another, so for Server we replay, as a trace, the very arrivals that LoadGen
-made. Verdicts: five runs of Server at 400/s, three of which are built to be INVALID: a bound below
-the delay, 3 % of slow replies under a bound on the 99th percentile, and 300 queries, which are too
+Offline by its samples per second. LoadGen's system under test is as thin as it can be: threads
+that send prepared bytes on blocking sockets.
+
+The oracle is a server of the tests that delays each reply by a known time (here 3 ms and an
+exponential time of 4 ms, dealt to both in the same order, so that their percentiles are of the
+same times). Our own server serves squeezenet1_1 with one thread; there queries wait for one
+another, so for Server we replay, as a trace, the very arrivals that LoadGen made.
+
+Verdicts: five runs of Server at 400/s, three of which are built to be INVALID: a bound below the
+delay, 3 % of slow replies under a bound on the 99th percentile, and 300 queries, which are too
 few to know it; two to be VALID: all within the bound, and 0.2 % of slow replies.""",
     commands=(".venv/bin/python bench/run.py --case mlperf-judge",),
     sides=tuple(

@@ -170,10 +170,12 @@ BOUNDS = Case(
     text="""\
 20 models of the zoo under `inferometer bound --fill`: batch 1, one thread, FP32. The bound is the
 sum of the fastest timings of all layers by ONNX Runtime and OpenVINO; the latency is that of the
-faster of the two on the whole model, in rounds of the same process. A bound above the upper end of
-the latency's 95 % interval is wrong. Runs during which another process took the CPU are repeated.
-If most rounds had no other runs, the model is measured again, at most three times; if that does not
-help, it counts as on a busy machine: its latency is too high, and the bound seems too low.""",
+faster of the two on the whole model, in rounds of the same process.
+
+A bound above the upper end of the latency's 95 % interval is wrong. Runs during which another
+process took the CPU are repeated. If most rounds had no other runs, the model is measured again,
+at most three times; if that does not help, it counts as on a busy machine: its latency is too
+high, and the bound seems too low.""",
     commands=(".venv/bin/python bench/run.py --case bounds",),
     sides=(Side(_OURS),),
     stage=_bounds_stage,

@@ -202,6 +202,7 @@ MATRIX_UNITS = Case(
 Segments of one length, 2^30 float16 elements for sums and 2^29 for prefix sums, all random and in
 the GPU's memory; float32 sums and outputs. The rate is the bytes that must be moved (2 for each
 element read, 4 for each output written) by the time between two events around several launches.
+
 The peer `copy` is CUDA's copy within the GPU of as many bytes: half of them read, half written.
 CUB sums by segments of one length, and scans by segments, where its version has them, else by
 offsets and keys; CuPy sums and scans along an axis, with CUB as its accelerator.""",

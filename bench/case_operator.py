@@ -197,15 +197,18 @@ OPERATOR_SCALE = Case(
     name="operator-scale",
     title=f"The operator with {KEPT:,} kept and {_MANY} queued runs",
     text=f"""\
-One operator at a real etcd, API server and controller-manager, which hold {KEPT:,} finished runs of
-6 KB each. It starts while {_MANY} further runs wait, and leads once it has listed all and hears
-every watch. Then {_MANY} more runs are applied by one `kubectl apply`, and {_MANY} are deleted by
-one `kubectl delete`, from the front and the middle of the queue; the times count from the end of
-the command until the status of each run that waits has its right position. The reaction is the time
-from when a watch shows one of the applied runs until it shows its first status. After a quiet
-minute {_MEASURED + 1} runs measure one after the other on played nodes, at once and without any
-load. Requests are those in the API server's audit log: for a queued run the most in any minute of
-the turn, for a measured one the mean of these runs. A renewal is missed if it fails, or comes an
+One operator at a real etcd, API server and controller-manager, which hold {KEPT:,} finished runs
+of 6 KB each. It starts while {_MANY} further runs wait, and leads once it has listed all and
+hears every watch. Then {_MANY} more runs are applied by one `kubectl apply`, and {_MANY} are
+deleted by one `kubectl delete`, from the front and the middle of the queue; the times count from
+the end of the command until the status of each run that waits has its right position.
+
+The reaction is the time from when a watch shows one of the applied runs until it shows its first
+status. After a quiet minute {_MEASURED + 1} runs measure one after the other on played nodes, at
+once and without any load.
+
+Requests are those in the API server's audit log: for a queued run the most in any minute of the
+turn, for a measured one the mean of these runs. A renewal is missed if it fails, or comes an
 interval ({LEASE_SECONDS / 5:g} s) late. Memory is the most resident memory of the whole turn. The
 peer is the same operator while {_FEW} runs wait. The API server takes most of the CPU time of the
 same cores.""",

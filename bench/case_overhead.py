@@ -86,17 +86,21 @@ SERVER_OVERHEAD = Case(
 The median latency of an inference through Inferometer's server, from before the first byte of the
 request is sent until after the last byte of the reply is read, next to `session.run` on the same
 bytes in a process without any server. The model is zoo://classification/resnet50, the input
-`[1, 3, 224, 224]` FP32 (602 kB) as a binary tensor. Both sides open the same file with one thread
-within an operator, one between operators, the CPU provider and ONNX Runtime's defaults for all
-else, memory arena included. Both compute on the same core, and take turns of five inferences, so
-that neither a faster core nor a busy minute favours one; the client has the other core and sends
-one request after another on one kept connection: a plain blocking socket for HTTP, our own wire
-protocol for gRPC. Each repeat starts all processes anew, since two processes with equal code differ
-by where their memory happens to lie; how much, the rows of a second process that only calls
-`session.run` show: smaller differences than their spread mean nothing. In process the
-input stays in the caches, through a server it comes out of a socket each time: that is part of what
-a server costs, and counts. The CPU time for each inference is that of the computing process alone,
-which waiting and other load on the machine distort less.""",
+`[1, 3, 224, 224]` FP32 (602 kB) as a binary tensor.
+
+Both sides open the same file with one thread within an operator, one between operators, the CPU
+provider and ONNX Runtime's defaults for all else, memory arena included. Both compute on the same
+core, and take turns of five inferences, so that neither a faster core nor a busy minute favours
+one; the client has the other core and sends one request after another on one kept connection: a
+plain blocking socket for HTTP, our own wire protocol for gRPC.
+
+Each repeat starts all processes anew, since two processes with equal code differ by where their
+memory happens to lie; how much, the rows of a second process that only calls `session.run` show:
+smaller differences than their spread mean nothing.
+
+In process the input stays in the caches, through a server it comes out of a socket each time:
+that is part of what a server costs, and counts. The CPU time for each inference is that of the
+computing process alone, which waiting and other load on the machine distort less.""",
     commands=(".venv/bin/python bench/run.py --case server-overhead",),
     sides=(Side(_HERE), Side(_HTTP), Side(_GRPC), Side(_AGAIN)),
     stage=_stage,

@@ -100,13 +100,15 @@ PACE = Case(
     name="pace",
     title="How punctual one process is, and which rate it keeps",
     text="""\
-The load generator sends Poisson arrivals to a server in Go that answers without looking, or, where
-a row says so, to our own server; each has a core. *Dispatch lag* is the time from when a query was
-due to when it was taken up, with the replies of all others read and checked in between. The *bare
-timerfd loop* takes the same arrivals on the same core and does nothing at them: it sleeps on an
-absolute timer and looks at the clock, so it shows what this machine needs to wake a process. *Spin*
-(`load.pacing: Spin`) burns the core instead of sleeping through the last quarter of a millisecond.
-*Achieved of scheduled* is answers by window and drain over what was due in the window.""",
+The load generator sends Poisson arrivals to a server in Go that answers without looking, or,
+where a row says so, to our own server; each has a core. *Dispatch lag* is the time from when a
+query was due to when it was taken up, with the replies of all others read and checked in between.
+
+The *bare timerfd loop* takes the same arrivals on the same core and does nothing at them: it
+sleeps on an absolute timer and looks at the clock, so it shows what this machine needs to wake a
+process. *Spin* (`load.pacing: Spin`) burns the core instead of sleeping through the last quarter
+of a millisecond. *Achieved of scheduled* is answers by window and drain over what was due in the
+window.""",
     commands=(".venv/bin/python bench/run.py --case pace",),
     sides=(
         Side(_BARE),

@@ -129,17 +129,20 @@ PEAK = Case(
     name="peak",
     title="Whether a fresh run agrees with the peak that a search found",
     text=f"""\
-`findPeak` of {SHUFFLENET.name} over HTTP with {_QUERIES:,} queries a probe, for images of the size
-(of {", ".join(map(str, _SIDES_PIXELS))} pixels a side) for which an inference comes nearest to
-{_SERVICE_SECONDS * 1000:.0f} ms on this machine's core: the rate at which the P99 is just
-{_BOUND_MICROSECONDS // 1000} ms, by the bracket's stated confidence of 95 %. Then two fresh
-`server` runs with schedules of their own and the same bound, one at {_BELOW} of that rate and one
-at {_ABOVE} of it: the first must be VALID and the second INVALID by its LatencyBound.
+`findPeak` of {SHUFFLENET.name} over HTTP with {_QUERIES:,} queries a probe, for images of the
+size (of {", ".join(map(str, _SIDES_PIXELS))} pixels a side) for which an inference comes nearest
+to {_SERVICE_SECONDS * 1000:.0f} ms on this machine's core: the rate at which the P99 is just
+{_BOUND_MICROSECONDS // 1000} ms, by the bracket's stated confidence of 95 %.
+
+Then two fresh `server` runs with schedules of their own and the same bound, one at {_BELOW} of
+that rate and one at {_ABOVE} of it: the first must be VALID and the second INVALID by its
+LatencyBound.
+
 Each repeat is a search of its own, with a fresh server, seeds of its own and the size chosen anew
 (where the first row shows several, the peaks are those of several models); the spread next to a
 figure is over the searches, and one that finds no peak counts as 0. Both cores are kept awake by
-idle-priority loops (`bench/awake.py`): where they sleep between queries,
-the hypervisor of a shared machine gives them to others, and the peak is that of its neighbours.""",
+idle-priority loops (`bench/awake.py`): where they sleep between queries, the hypervisor of a
+shared machine gives them to others, and the peak is that of its neighbours.""",
     commands=(".venv/bin/python bench/run.py --case peak",),
     sides=(Side(_SIDE),),
     stage=_stage,

@@ -129,12 +129,14 @@ RESULTS_SEARCH = Case(
     name="results-search",
     title=f"Finding results among {_STORED:,}",
     text=f"""\
-`inferometer results serve` over a database of {_STORED:,} results with five measurements each:
-70 models, 40 nodes, 50 namespaces, a year. One client requests the list of runs, as a page and from
-the API, under {len(list_paths())} combinations of condition and order, its pages at the beginning
-and in the middle of every order, and the pages of one result and of a comparison; {_ROUNDS} times
-each, in turn, over one connection. A time is from the request to the last byte of the answer. The
-documents are copies of the first example's.""",
+`inferometer results serve` over a database of {_STORED:,} results with five measurements each: 70
+models, 40 nodes, 50 namespaces, a year.
+
+One client requests the list of runs, as a page and from the API, under {len(list_paths())}
+combinations of condition and order, its pages at the beginning and in the middle of every order,
+and the pages of one result and of a comparison; {_ROUNDS} times each, in turn, over one
+connection. A time is from the request to the last byte of the answer. The documents are copies of
+the first example's.""",
     commands=("make bench CASE=results-search",),
     sides=(Side(SQLITE), Side(POSTGRESQL, require_postgresql)),
     stage=_search_stage,

@@ -126,13 +126,14 @@ RESULTS_STORE = Case(
     name="results-store",
     title="Keeping results",
     text=f"""\
-The result of the first example, measured once, is kept under {_INGESTED:,} run IDs, by one process
-and then by {_CLIENTS} at once: each document is validated, compressed and indexed, and is on the
-disk before the next one. Documents are made before
-the clock starts. The size is that of the database with its indexes, after the log was merged,
-divided by the number of results. The reindex reads {_REINDEXED:,} documents and makes every other
-table anew; they were put there by the bulk loader of the benchmarks, which copies one compressed
-document. PostgreSQL runs on the same machine with its defaults, behind a socket.""",
+The result of the first example, measured once, is kept under {_INGESTED:,} run IDs, by one
+process and then by {_CLIENTS} at once: each document is validated, compressed and indexed, and is
+on the disk before the next one. Documents are made before the clock starts.
+
+The size is that of the database with its indexes, after the log was merged, divided by the number
+of results. The reindex reads {_REINDEXED:,} documents and makes every other table anew; they were
+put there by the bulk loader of the benchmarks, which copies one compressed document. PostgreSQL
+runs on the same machine with its defaults, behind a socket.""",
     commands=("make bench CASE=results-store",),
     sides=(Side(SQLITE), Side(POSTGRESQL, require_postgresql)),
     stage=_stage,

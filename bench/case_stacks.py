@@ -262,15 +262,18 @@ STACKS = Case(
     text=f"""\
 {SHUFFLENET.name} with one thread, one instance and no batching in our server (ONNX Runtime, and
 OpenVINO in two precisions), in Triton and MLServer, which `inferometer run` launches, and in
-KServe, which serves our image on a cluster of one node, with a CPU limit of 1.5. Triton's Python
-back end and MLServer compute with ONNX Runtime too. The *rate* is what `findPeak` finds over gRPC:
-the highest at which the P99 keeps {_BOUND_MILLISECONDS} ms; *not known* if it finds none. It is no
-figure to rank by unless its search is VALID. The median latencies are of one query after another.
-What a protocol and its server *add* is the median latency less that of the same engine in a process
-without a server, which is measured before, between and after the two. MLServer takes binary tensors
-over gRPC only: its HTTP rows are of JSON. The cosine compares the outputs for seeded inputs with
-those of ONNX Runtime: below 0.999 a stack is not to be ranked. Energy is *not known* without a
-counter of it. Load generator and server share the machine.""",
+KServe, which serves our image on a cluster of one node, with a CPU limit of 1.5.
+
+Triton's Python back end and MLServer compute with ONNX Runtime too. The *rate* is what `findPeak`
+finds over gRPC: the highest at which the P99 keeps {_BOUND_MILLISECONDS} ms; *not known* if it
+finds none. It is no figure to rank by unless its search is VALID. The median latencies are of one
+query after another.
+
+What a protocol and its server *add* is the median latency less that of the same engine in a
+process without a server, which is measured before, between and after the two. MLServer takes
+binary tensors over gRPC only: its HTTP rows are of JSON. The cosine compares the outputs for
+seeded inputs with those of ONNX Runtime: below 0.999 a stack is not to be ranked. Energy is *not
+known* without a counter of it. Load generator and server share the machine.""",
     commands=(
         "bench/install-tools --with-triton",
         "tests/install-tools verify    # MLServer, OpenVINO, and KServe's controller",

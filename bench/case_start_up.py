@@ -98,12 +98,13 @@ START_UP = Case(
     title="How long the server takes to start",
     text="""\
 A model with one matrix product and 10 MB of weights. Each turn starts a fresh process, with the
-files of interpreter, libraries and model in memory, and lasts from the start of the process to the
-line on its standard output that says it is ready: the interpreter, imports, listening on both
-ports, reading and checking the model, the session, a warm-up. *Without the session* leaves out what
-creating ONNX Runtime's session takes, by the process's own clock; that part is the model's. The
-peer is the least that a server in Python can take: a process that imports ONNX Runtime, creates the
-same session and does nothing else. The goal is 0.5 s without the session.""",
+files of interpreter, libraries and model in memory, and lasts from the start of the process to
+the line on its standard output that says it is ready: the interpreter, imports, listening on both
+ports, reading and checking the model, the session, a warm-up. *Without the session* leaves out
+what creating ONNX Runtime's session takes, by the process's own clock; that part is the model's.
+
+The peer is the least that a server in Python can take: a process that imports ONNX Runtime,
+creates the same session and does nothing else. The goal is 0.5 s without the session.""",
     commands=(
         ".venv/bin/python bench/run.py --case start-up",
         "",

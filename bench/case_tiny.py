@@ -108,18 +108,21 @@ TINY_UNDER_WRK = Case(
     text="""\
 A model that adds four numbers to four numbers, so that nearly all the work is the server's own:
 reading HTTP and JSON or binary tensors, checking them against the model, calling ONNX Runtime,
-writing the reply. wrk keeps 8 requests outstanding on 8 connections from a core of its own; each
-server has one core for all its threads and processes. *Requests per second* is wrk's count.
-*Requests per server CPU second* divides this count by the CPU time of the server's processes, which
-other load on the machine distorts less.
+writing the reply.
 
-There are two peers. Triton's server runs its Python backend, whose model adds the same numbers with
-numpy: one instance, metrics off, other options at their defaults (the number of HTTP threads made
-no difference). The goal is 20,000 requests a second on one core, or three times Triton. The second
-peer is the server that one would write first: an ASGI application under uvicorn with httptools and
-uvloop, which calls ONNX Runtime and checks nothing. The goal is 1.05 times its rate. In the rows
-*new heads* each request has a header with a new value, so that no server can know its head. The sum
-that each server returns is checked first.""",
+wrk keeps 8 requests outstanding on 8 connections from a core of its own; each server has one core
+for all its threads and processes. *Requests per second* is wrk's count. *Requests per server CPU
+second* divides this count by the CPU time of the server's processes, which other load on the
+machine distorts less.
+
+There are two peers. Triton's server runs its Python backend, whose model adds the same numbers
+with numpy: one instance, metrics off, other options at their defaults (the number of HTTP threads
+made no difference). The goal is 20,000 requests a second on one core, or three times Triton.
+
+The second peer is the server that one would write first: an ASGI application under uvicorn with
+httptools and uvloop, which calls ONNX Runtime and checks nothing. The goal is 1.05 times its
+rate. In the rows *new heads* each request has a header with a new value, so that no server can
+know its head. The sum that each server returns is checked first.""",
     commands=(
         ".venv/bin/python bench/run.py --case tiny-under-wrk",
         "",

@@ -111,12 +111,14 @@ TUNE = Case(
     name="tune",
     title="Tuning next to the full grid",
     text=f"""\
-`inferometer tune {_MODEL} --p99 {_BOUND}`, and then every one of its candidates (27 on two CPUs:
-engine, precision, threads, instances and batch size) by the same search for the peak that tune
-confirms its best three with. A measurement may take as long as a turn, a minute by default. The
-best cell of the grid was lucky, as the best of many noisy figures is; if it is not the one that
-tune found, both are measured {_AGAIN} times more in turn, with fresh seeds, and the rates are the
-medians of these. Goals: 95 % of the grid's rate in 20 % of its time.""",
+`inferometer tune {_MODEL} --p99 {_BOUND}`, and then every one of its candidates (27 on two
+CPUs: engine, precision, threads, instances and batch size) by the same search for the peak that
+tune confirms its best three with.
+
+A measurement may take as long as a turn, a minute by default. The best cell of the grid was
+lucky, as the best of many noisy figures is; if it is not the one that tune found, both are
+measured {_AGAIN} times more in turn, with fresh seeds, and the rates are the medians of these.
+Goals: 95 % of the grid's rate in 20 % of its time.""",
     commands=("make bench CASE=tune", f"inferometer tune {_MODEL} --p99 {_BOUND}"),
     sides=(Side(_TUNE), Side(_GRID)),
     stage=_stage,

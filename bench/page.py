@@ -3,12 +3,14 @@
 Each case has a section between two marks; the rest of the page belongs to people.
 """
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from bench.case import Case, Row, Taken, Unit
 from bench.figures import Bound, Goal, is_reached, ratios, summary
 
 _HEADER = ("Measured", "Inferometer", "Peer", "Ratio", "Goal", "Reached")
+_COLUMNS = 120
 
 
 class PageError(ValueError):
@@ -23,8 +25,11 @@ def render(case: Case, taken: Taken, missing: Mapping[str, str], conditions: Seq
     lines = [f"## {case.title}", "", case.text, ""]
     lines += _table(case.rows, taken)
     for side, reason in missing.items():
-        lines += ["", f"Not run: {side}. {reason}"]
-    lines += ["", *conditions, "", "To repeat it:", "", "```sh", *case.commands, "```"]
+        lines += ["", *_wrapped(f"Not run: {side}. {reason}")]
+    lines.append("")
+    for each in conditions:
+        lines += _wrapped(each)
+    lines += ["", "To repeat it:", "", "```sh", *case.commands, "```"]
     return "\n".join(lines)
 
 
@@ -38,6 +43,10 @@ def replaced(page: str, name: str, section: str) -> str:
         )
     head, _, rest = page.partition(begin)
     return f"{head}{begin}{section}\n{end}{rest.partition(end)[2]}"
+
+
+def _wrapped(sentence: str) -> list[str]:
+    return textwrap.wrap(sentence, _COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
 def _table(rows: Sequence[Row], taken: Taken) -> list[str]:

@@ -15,6 +15,8 @@ from bench.suite import CASES, ON_REQUEST, PAGE
 OURS, THEIRS = Source("ours", "cost"), Source("theirs", "cost")
 COST = Unit(" µs", 1, scale=1e6)
 GOAL = (Bound("ratio", "at most", 1.25),)
+NEW_TEXTS = {"bricks-granularity", "peak"}
+"""Cases that have not been measured since what they do was changed."""
 
 
 def absent() -> None:
@@ -141,6 +143,25 @@ def test_a_page_without_marks_is_refused(page: str) -> None:
     """A page without marks gets no section."""
     with pytest.raises(PageError, match="bench a: begin"):
         replaced(page, "a", "new")
+
+
+def test_the_text_of_each_section_is_that_of_its_case() -> None:
+    """A run of a case would write the same; only figures change without a change of the code."""
+    page = PAGE.read_text(encoding="utf-8")
+    other = set()
+    for each in (*CASES, *ON_REQUEST):
+        begin = f"<!-- bench {each.name}: begin -->\n## {each.title}\n\n{each.text}\n\n|"
+        if page.count(begin) != 1:
+            other.add(each.name)
+    assert other == NEW_TEXTS
+
+
+def test_long_lines_below_a_table_are_wrapped() -> None:
+    """They stand in a page that people read."""
+    section = render(case({}), {OURS: (1.0,)}, {"theirs": "why " * 50}, ["word " * 50])
+    below = section.partition("| a request")[2].splitlines()[1:]
+    assert max(map(len, below)) <= 120
+    assert " ".join(below).count("word") == 50
 
 
 def test_every_case_has_its_section_and_sides() -> None:
