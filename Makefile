@@ -79,7 +79,7 @@ generate: .venv/.installed ## Write what is generated: CRDs, schemas, reference 
 	$(BIN)/python -m docgen
 	$(BIN)/python -m grafana
 
-check: .venv/.installed ## Lint, types, import contracts, prose, generated files fresh, tests collected
+check: .venv/.installed ## Lint, types, import contracts, prose, subjects of commits, generated files fresh, tests collected
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync check-types check-texts check-tests
 
 # What mypy knows by the content of files serves any clone.
@@ -91,6 +91,7 @@ check-texts:
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
 	$(BIN)/python -m docgen.prose
+	$(BIN)/python -m docgen.commits
 	$(BIN)/python -m docgen --check
 	$(BIN)/python -m grafana --check
 
