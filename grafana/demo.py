@@ -17,7 +17,7 @@ from typing import Any
 
 from grafana.dashboards.frame import UIDS
 from grafana.demo_finished import finished_runs, run_from_result
-from grafana.demo_grafana import grafana, installed
+from grafana.demo_grafana import find_grafana, grafana
 from inferometer_api.metrics.definitions import RUN_INFO
 from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
@@ -112,7 +112,7 @@ def _at_its_time(exposed_run: dict[str, Any]) -> str:
 
 def _pages(folder: Path, prometheus_url: str, everything: ExitStack) -> str:
     """Start Grafana where there is one; return its URL, or empty."""
-    found = installed()
+    found = find_grafana()
     if found is None:
         _say(
             "Grafana     is not installed: neither `grafana` on the PATH nor GRAFANA_HOME was "

@@ -33,7 +33,7 @@ class Installed:
     """Where its pages and defaults are."""
 
 
-def installed() -> Installed | None:
+def find_grafana() -> Installed | None:
     """Return the Grafana that GRAFANA_HOME names, else that of the PATH; None without one."""
     named = os.environ.get("GRAFANA_HOME", "")
     for name, words in _PROGRAMS.items():

@@ -12,7 +12,7 @@ from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import deferred_signals
 from inferometer_cli.local.measurement import measure
-from inferometer_cli.local.rungs import behind, interleaved
+from inferometer_cli.local.rungs import behind, measure_in_turn
 from support.oracle_process import oracle_process
 
 US = 1_000
@@ -41,8 +41,8 @@ def test_a_delay_is_attributed_to_its_rung(
             oracle = stack.enter_context(oracle_process())
             oracle.obey([5_000 * US + DELAY_US * US * (place >= planted)])
             rungs.append(behind(f"rung {place}", oracle.url("HTTP"), "oracle", 1, measured))
-        pairs = [interleaved(*pair, ROUNDS, print) for pair in pairwise(rungs)]
-        ends = interleaved(rungs[0], rungs[-1], ROUNDS, print)
+        pairs = [measure_in_turn(*pair, ROUNDS, print) for pair in pairwise(rungs)]
+        ends = measure_in_turn(rungs[0], rungs[-1], ROUNDS, print)
     found = ladder([each.name for each in rungs], pairs, ends)
     added = [each.added / US for each in found.steps]
     note(f"planted at rung {planted}: {added} us")

@@ -9,7 +9,7 @@ from inferometer_serving.gpu.device import (
     CudaError,
     GpuDevice,
     address_argument,
-    compiled,
+    compile_kernels,
     device_memory,
     read,
     seconds_on_gpu,
@@ -32,7 +32,7 @@ def test_a_kernel_compiled_here_changes_the_memory_that_it_is_given(gpu: GpuDevi
     with (
         device_memory(values.nbytes) as address,
         stream() as on,
-        compiled(gpu, _DOUBLE, ["twice"]) as kernels,
+        compile_kernels(gpu, _DOUBLE, ["twice"]) as kernels,
     ):
         write(address, values)
         arguments = [address_argument(address), (len(values), ctypes.c_int)]
@@ -48,6 +48,6 @@ def test_a_kernel_that_does_not_compile_is_refused_with_the_compilers_words(gpu:
     """The log of the compiler is what helps."""
     with (
         pytest.raises(CudaError, match="identifier"),
-        compiled(gpu, 'extern "C" __global__ void f() { nothing(); }', ["f"]),
+        compile_kernels(gpu, 'extern "C" __global__ void f() { nothing(); }', ["f"]),
     ):
         pass

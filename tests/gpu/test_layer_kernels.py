@@ -20,7 +20,7 @@ from inferometer_serving.layers.gpu.measure import has_channels
 from inferometer_serving.layers.gpu.onnx_cuda import CudaChoices, open_layer
 from inferometer_serving.layers.gpu.problems import Product, problem_of
 from inferometer_serving.layers.gpu.product_algorithms import product_algorithms
-from inferometer_serving.layers.optimised import load_cuda_libraries
+from inferometer_serving.layers.optimised_graph import load_cuda_libraries
 from support.requirements import cannot_run
 from support.single_layers import (
     LAYERS,

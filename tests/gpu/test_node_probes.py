@@ -11,7 +11,7 @@ import pytest
 from inferometer_serving.gpu.device import (
     GpuDevice,
     call,
-    compiled,
+    compile_kernels,
     device_memory,
     gpu_count,
     read,
@@ -25,7 +25,7 @@ from inferometer_serving.node.gpu.copies import (
     host_copies,
 )
 from inferometer_serving.node.gpu.host_buffers import device_address, pinned_memory
-from inferometer_serving.node.gpu.implicit import (
+from inferometer_serving.node.gpu.implicit_copies import (
     IMPLICIT_MANAGED_FIGURES,
     IMPLICIT_MAPPED_FIGURES,
     implicit_managed,
@@ -122,7 +122,7 @@ def test_pinned_memory_of_the_host_is_what_a_kernel_reads_and_writes(gpu: GpuDev
     assert all(each.value < 1e12 for each in found if int(each.setting["bytes"]) >= 1 << 24)
     with (
         gpu_clock(gpu) as clock,
-        compiled(gpu, WORD_KERNELS, ["write_words", "write_longs"]) as kernels,
+        compile_kernels(gpu, WORD_KERNELS, ["write_words", "write_longs"]) as kernels,
         pinned_memory(1 << 16) as host,
     ):
         for kernel, launch, kind in (
@@ -237,7 +237,7 @@ def test_the_names_of_kernels_are_read_without_running_them(gpu: GpuDevice) -> N
     before = np.array([5], np.int32)
     with (
         gpu_clock(gpu) as clock,
-        compiled(gpu, source, ["a_name"]) as kernels,
+        compile_kernels(gpu, source, ["a_name"]) as kernels,
         device_memory(4) as out,
     ):
         write(out, before)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from inferometer_api.timestamps import format_time
-from inferometer_cli.result_store import opened
+from inferometer_cli.result_store import open_store
 from inferometer_results.store.node_characteristics import keep_characteristics
 from inferometer_serving.node.machine import machine_identity
 from support.inferometer_process import result_in, run_file, started
@@ -29,7 +29,7 @@ def test_a_run_on_an_unfit_machine_warns_and_notes_it(tmp_path: Path) -> None:
     database = tmp_path / "results.db"
     document = a_node_document(platform.node(), figures=[a_figure("jitter/share", "share", 0.82)])
     now = format_time(datetime.now(UTC))
-    with opened(str(database)) as store:
+    with open_store(str(database)) as store:
         measured = {"machine": machine_identity(), "finished_at": now}
         keep_characteristics(store, document.model_copy(update=measured))
     save(identity(), tmp_path / "model.onnx")

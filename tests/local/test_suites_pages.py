@@ -15,7 +15,7 @@ from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.app import create_app
 from inferometer_results.store.store import Store
 from inferometer_results.suites.page import render_suite
-from inferometer_results.suites.stored import (
+from inferometer_results.suites.stored_suites import (
     engines_of,
     executions,
     stored_outcomes,

@@ -10,7 +10,7 @@ import typer
 from inferometer_cli.cluster.options import ClusterOptions
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.program import is_plugin
-from inferometer_cli.result_store import entry, opened, text_arguments
+from inferometer_cli.result_store import entry, open_store, text_arguments
 from inferometer_results.store.scenario_rows import without_number
 
 if TYPE_CHECKING:
@@ -201,5 +201,5 @@ def opened_source(
         with text_arguments():
             yield _Cluster(ResultsService(connect(options)), options.namespace)
         return
-    with opened(database, must_exist=True) as store:
+    with open_store(database, must_exist=True) as store:
         yield _Local(store)

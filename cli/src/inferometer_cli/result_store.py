@@ -52,7 +52,7 @@ WhereOption = Annotated[
 
 
 @contextmanager
-def opened(database: str | None, *, must_exist: bool = False) -> Iterator["Store"]:
+def open_store(database: str | None, *, must_exist: bool = False) -> Iterator["Store"]:
     """Open the store; its errors and those of a search end the command.
 
     `must_exist`: refuse a file that a user names and that is not there, instead of making it.
@@ -149,7 +149,7 @@ def keep(result: Path) -> str:
     """Keep the result of a run of this machine; return its ID. Raises FailedError and OSError."""
     from inferometer_results.store.index_rows import Origin
 
-    with opened(None) as store:
+    with open_store(None) as store:
         origin = Origin("run", format_time(datetime.now(tz=UTC)))
         return store.add(result.read_bytes(), origin, source=str(result)).id
 

@@ -68,7 +68,7 @@ class AgentClient:
         if self._task is None:
             self._task = asyncio.create_task(self._answer_all())
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait until every request is answered, or given up after its 2 s."""
         if self._task is not None:
             await asyncio.wait([self._task])

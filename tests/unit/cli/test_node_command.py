@@ -12,7 +12,7 @@ from inferometer_cli.commands.node import node
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local import node_benchmark
 from inferometer_cli.local.node_benchmark import EndedEarlyError, measure_node
-from inferometer_cli.result_store import opened
+from inferometer_cli.result_store import open_store
 from inferometer_results.store.node_characteristics import known_characteristics
 from support.node_documents import a_figure, a_node_document
 
@@ -53,7 +53,7 @@ def test_figures_of_a_killed_benchmark_are_kept_and_printed(
     database = str(tmp_path / "results.db")
     with pytest.raises(FailedError, match="signal SIGKILL"):
         node(database=database)
-    with opened(database) as store:
+    with open_store(database) as store:
         (kept,) = known_characteristics(store)
     assert [each.name for each in kept.figures] == ["pageFault"]
     assert kept.unavailable == {
@@ -89,7 +89,7 @@ def test_a_document_is_kept_though_it_cannot_be_printed(
     database = str(tmp_path / "results.db")
     with pytest.raises(BrokenPipeError):
         node(database=database)
-    with opened(database) as store:
+    with open_store(database) as store:
         assert len(known_characteristics(store)) == 1
 
 

@@ -11,7 +11,7 @@ from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_api.timestamps import format_time
 from inferometer_cli.commands import bound as bound_command
 from inferometer_cli.local.node_documents import load_generation_warnings, recent_measurements
-from inferometer_cli.result_store import opened
+from inferometer_cli.result_store import open_store
 from inferometer_results.store.node_characteristics import keep_characteristics
 from inferometer_serving.node.machine import machine_identity
 from support.layer_graphs import MACHINE, layer_graph
@@ -32,7 +32,7 @@ def _keep(*figures: NodeFigure, days_ago: int = 1, day: int = 1, **changes: obje
     document = a_node_document(platform.node(), day=day, figures=list(figures)).model_copy(
         update={"machine": machine_identity(), "finished_at": finished, **changes}
     )
-    with opened(None) as store:
+    with open_store(None) as store:
         keep_characteristics(store, document)
 
 
@@ -93,7 +93,7 @@ def test_another_machine_of_the_same_name_does_not_count() -> None:
     other = machine_identity().model_copy(update={"cpu_model": "Another CPU"})
     _keep(_STILL, machine=other)
     assert load_generation_warnings() == []
-    with opened(None) as store:
+    with open_store(None) as store:
         assert recent_measurements(store) == []
 
 

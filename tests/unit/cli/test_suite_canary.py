@@ -11,7 +11,7 @@ import pytest
 from inferometer_api.timestamps import format_time
 from inferometer_cli.local import node_benchmark
 from inferometer_cli.local.suite import canary
-from inferometer_cli.result_store import opened
+from inferometer_cli.result_store import open_store
 from inferometer_results.store.node_characteristics import keep_characteristics
 from inferometer_serving.node.machine import machine_identity
 from support.node_documents import a_figure, a_node_document
@@ -28,7 +28,7 @@ def _keep(*, days_ago: int = 1, **changes: Any) -> None:
     finished = format_time(datetime.now(UTC) - timedelta(days=days_ago))
     document = a_node_document(platform.node(), **changes)
     update = {"machine": machine_identity(), "finished_at": finished}
-    with opened(None) as store:
+    with open_store(None) as store:
         keep_characteristics(store, document.model_copy(update=update))
 
 

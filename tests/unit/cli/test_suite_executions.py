@@ -18,7 +18,7 @@ from inferometer_cli.local import measurement
 from inferometer_cli.local.suite.folder import SuiteFolder
 from inferometer_results.store.database import default_address
 from inferometer_results.store.store import Store
-from inferometer_results.suites.stored import stored_outcomes
+from inferometer_results.suites.stored_suites import stored_outcomes
 from support.command import Command
 from support.stored_results import LOCAL
 from support.suites import a_suite, parsed

@@ -10,7 +10,7 @@ import yaml
 from inferometer_api.suite.outcome import suite_outcome
 from inferometer_api.suite.plan_suite import plan_suite
 from inferometer_api.suite.status import GateOutcome, GateStatus
-from inferometer_cli.local.suite.folder import SuiteFolder, locked, recorded_execution
+from inferometer_cli.local.suite.folder import SuiteFolder, lock_folder, recorded_execution
 from inferometer_cli.local.suite.run import exit_code_of_suite
 from inferometer_cli.result_file import save_result
 from support.command import Command
@@ -102,7 +102,7 @@ def test_a_suspended_suite_is_not_run_here(inferometer: Command, tmp_path: Path)
 
 def test_two_commands_do_not_measure_into_one_folder(inferometer: Command, tmp_path: Path) -> None:
     """Both would measure the same runs."""
-    with locked(tmp_path / "out"):
+    with lock_folder(tmp_path / "out"):
         refused = inferometer("run", written(tmp_path), "--output", str(tmp_path / "out"))
     assert refused.code == 2
     assert "Another command measures a suite into" in refused.stderr

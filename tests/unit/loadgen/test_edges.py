@@ -11,7 +11,7 @@ from inferometer_api.results.result import Outcome
 from inferometer_api.spec.server import Server
 from inferometer_loadgen.client.load_client import OwnProcess
 from inferometer_loadgen.client.node import node, packages
-from inferometer_loadgen.record.thinned import MOST_ENTRIES
+from inferometer_loadgen.record.bounded_series import MOST_ENTRIES
 from inferometer_loadgen.reporting.report_writer import ReaderGoneError, ReportWriter
 from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.run.environment import environment_of, not_obtained

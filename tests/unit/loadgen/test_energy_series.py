@@ -26,8 +26,8 @@ from inferometer_loadgen.nodes.window import (
     read_sample,
     window_of,
 )
+from inferometer_loadgen.record.bounded_series import MOST_ENTRIES, BoundedSeries
 from inferometer_loadgen.record.recorder import StepStatistics
-from inferometer_loadgen.record.thinned import MOST_ENTRIES, Thinned
 from inferometer_loadgen.run.step_result import MeasuredTimes, Metered, Used, summarize
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from support.energy_windows import POD, SECOND, cpu, sample
@@ -198,7 +198,7 @@ def test_what_a_part_of_the_servers_used_is_not_the_servers() -> None:
 @pytest.mark.parametrize(("calls", "every"), [(4, 1), (5, 2), (9, 2), (10, 4), (100, 32)])
 def test_a_thinned_series_is_even(calls: int, every: int) -> None:
     """All intervals are one power of two; never more than four entries are kept of four."""
-    series: Thinned[int] = Thinned(4)
+    series: BoundedSeries[int] = BoundedSeries(4)
     for call in range(1, calls + 1):
         if series.is_due():
             series.add(call)
@@ -208,7 +208,7 @@ def test_a_thinned_series_is_even(calls: int, every: int) -> None:
 
 def test_a_long_run_stays_small() -> None:
     """An hour of samples is kept as 600 at most, which take less than 200 KiB and round-trip."""
-    between: Thinned[AgentAnswer] = Thinned(MOST_ENTRIES - 3)
+    between: BoundedSeries[AgentAnswer] = BoundedSeries(MOST_ENTRIES - 3)
 
     def answer(second: int) -> AgentAnswer:
         body = a_sample(second, {"package-0": 40.3 * second, "package-0-dram": 3.1 * second})

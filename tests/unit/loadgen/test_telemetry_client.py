@@ -15,7 +15,7 @@ def _answers(agent: FakeAgent, count: int) -> list[AgentAnswer]:
         try:
             for _ in range(count):
                 client.sample(taken.append)
-                await client.settled()
+                await client.wait_until_settled()
         finally:
             await client.close()
         return taken

@@ -18,7 +18,7 @@ from inferometer_results.explore.batch_scaling import batch_scaling
 from inferometer_results.explore.charts import front_chart, numbered_changes, trend_chart
 from inferometer_results.explore.eligibility import why_not_ranked
 from inferometer_results.explore.figure import FIGURES
-from inferometer_results.explore.merged import merged_percentiles
+from inferometer_results.explore.histogram_sum import merged_percentiles
 from inferometer_results.explore.model import model_view
 from inferometer_results.explore.outliers import compared_nodes, node_figures
 from inferometer_results.explore.pareto import pareto_front

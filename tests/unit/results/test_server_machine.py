@@ -12,7 +12,7 @@ from inferometer_results.explore.prices import nodes_of, read_prices
 from inferometer_results.store.comparability import comparability_key, differing
 from inferometer_results.store.index_rows import index_rows
 from inferometer_results.store.server_machine import ServerMachine, server_machine
-from inferometer_results.suites.stored import machine
+from inferometer_results.suites.stored_suites import machine
 from support.stored_results import CLUSTER, LOCAL, ORIGIN
 
 FACTS = {

@@ -24,7 +24,7 @@ from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.suite_outcomes import find_outcomes, keep_outcome
 from inferometer_results.store.transfer import archive_lines, import_archive
-from inferometer_results.suites.stored import (
+from inferometer_results.suites.stored_suites import (
     executions,
     row_figures,
     row_step_figures,

@@ -21,7 +21,7 @@ from inferometer_serving.layers.gpu import algorithms as algorithms_module
 from inferometer_serving.layers.gpu.algorithms import Algorithm, GpuKernels, fastest_timing, nearest
 from inferometer_serving.layers.gpu.measure import effective_precision, gpu_variant
 from inferometer_serving.layers.gpu.onnx_cuda import CudaChoices, open_layer, open_whole
-from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.optimised_graph import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.rewriting import rewrite
 from inferometer_serving.options import Device

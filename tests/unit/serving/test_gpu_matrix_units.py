@@ -15,7 +15,7 @@ from inferometer_serving.layers.gpu import algorithms as algorithms_module
 from inferometer_serving.layers.gpu import measure as measure_module
 from inferometer_serving.layers.gpu.measure import GpuMeasureOptions, open_matrix_units
 from inferometer_serving.layers.gpu.problems import has_kernels
-from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.optimised_graph import GraphSettings
 from support.recorded_kernels import execution
 
 

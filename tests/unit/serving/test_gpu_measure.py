@@ -16,7 +16,7 @@ from inferometer_serving.gpu.device import CudaError, GpuDevice
 from inferometer_serving.gpu.libraries import LibraryError
 from inferometer_serving.layers.gpu import measure
 from inferometer_serving.layers.gpu.onnx_cuda import CudaChoices
-from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.optimised_graph import GraphSettings
 
 _NOTHING = BrickSuite(engine="", engine_version="", granularity=1, layers={}, bricks={})
 _OPTIONS = measure.GpuMeasureOptions(GraphSettings(), rounds=3)

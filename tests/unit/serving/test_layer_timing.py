@@ -87,7 +87,7 @@ from pathlib import Path
 
 from inferometer_api.layers.bricks import BrickSuite
 from inferometer_serving.layers.measure import MeasureOptions, measure
-from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.optimised_graph import GraphSettings
 
 found = []
 suite = BrickSuite.read_json(sys.stdin.buffer.read())

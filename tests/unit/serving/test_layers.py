@@ -16,7 +16,7 @@ from inferometer_models.graph_file import read_graph
 from inferometer_serving.layers.brick_model import brick_model, open_brick
 from inferometer_serving.layers.kernels import OnnxKernels
 from inferometer_serving.layers.measure import MeasureOptions, measure, single_layers
-from inferometer_serving.layers.optimised import (
+from inferometer_serving.layers.optimised_graph import (
     GraphSettings,
     inferred_fractions,
     optimise,
@@ -116,7 +116,9 @@ def test_shapes_that_are_inferred_are_those_of_an_inference(
         "a": [3, 5],
         "b": [5, 3],
     }
-    monkeypatch.setattr("inferometer_serving.layers.optimised.inferred_fractions", lambda _: {})
+    monkeypatch.setattr(
+        "inferometer_serving.layers.optimised_graph.inferred_fractions", lambda _: {}
+    )
     assert found.tensors == optimise(read, GraphSettings(batch_size=3)).tensors
 
 

@@ -11,7 +11,7 @@ from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.layers.in_pod import measure_in_pod
 from inferometer_serving.layers.in_pod_request import LayersRequest
-from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.optimised_graph import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.rewriting import rewrite
 from inferometer_serving.layers.whole_model import NamedVariant, open_variant

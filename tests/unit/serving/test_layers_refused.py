@@ -11,9 +11,9 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 from inferometer_api.layers.timings import LayerTimings
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile, read_graph
-from inferometer_serving.layers import optimised
+from inferometer_serving.layers import optimised_graph
 from inferometer_serving.layers.measure import MeasureOptions, measure, single_layers
-from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.optimised_graph import GraphSettings
 from inferometer_serving.layers.reading import describe
 
 FLOAT = TensorProto.FLOAT
@@ -72,7 +72,7 @@ def test_an_inference_without_an_end_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A loop without a limit is given up after a while, and the reason names the remedy."""
-    monkeypatch.setattr(optimised, "MOST_SECONDS", 0.5)
+    monkeypatch.setattr(optimised_graph, "MOST_SECONDS", 0.5)
     graph = _graph(tmp_path, _loop(is_limited=False), weights=[TRUE])
     with pytest.raises(ModelRefusedError, match=r"not ended after 0.5 s.*give the loop a limit"):
         describe(graph, GraphSettings())

@@ -6,9 +6,9 @@ import pytest
 
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
-from inferometer_serving.model import prepacked
+from inferometer_serving.model import prepacked_weights
 from inferometer_serving.model.onnx_runtime import load
-from inferometer_serving.model.prepacked import check_prepacked
+from inferometer_serving.model.prepacked_weights import check_prepacked
 from inferometer_serving.model.session import EngineSettings, Interrupt
 from inferometer_serving.model_forms import forms
 from inferometer_serving.model_forms.forms import ModelForm, unavailable_forms, write_forms
@@ -60,7 +60,7 @@ def test_prepacked_weights_of_another_kind_of_machine_are_refused(
     graphs = {name: read_graph(path, max_bytes=1 << 30) for name, path in written.items()}
     for each in graphs.values():
         check_prepacked(each)
-    monkeypatch.setattr(prepacked, "machine_kind", lambda: "another")
+    monkeypatch.setattr(prepacked_weights, "machine_kind", lambda: "another")
     check_prepacked(graphs["ExternalData"])
     again = write_forms(written["SavedPrepacked"], tmp_path / "again", threads=1)
     for form in again:  # one that is written anew has no older mark

@@ -18,7 +18,7 @@ from inferometer_cli.commands.layer_options import (
 )
 from inferometer_cli.exits import FailedError, RefusedError, deferred_signals
 from inferometer_cli.quick_run import model_uri
-from inferometer_cli.result_store import DatabaseOption, opened
+from inferometer_cli.result_store import DatabaseOption, open_store
 from inferometer_cli.terminal import print_message, print_output
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _evidence(uri: str, settings: "LayerSettings", database: str | None) -> "Evi
         rewritten, reasons = _rewritten(file, settings)
         variants = _variants(file, rewritten)
         request = BoundRequest(settings, _PRECISION, variants, _ROUNDS, fill=True)
-        with opened(database) as store:
+        with open_store(database) as store:
             found = measure_bound(store, file, request)
     measured = measured_variants(found.measured, variants, file)
     if not measured or measured[0].engine != "onnxruntime" or measured[0].model:

@@ -20,7 +20,7 @@ from inferometer_cli.commands.layer_options import (
 )
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.quick_run import model_uri
-from inferometer_cli.result_store import DatabaseOption, opened
+from inferometer_cli.result_store import DatabaseOption, open_store
 from inferometer_cli.terminal import print_message, print_output
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def bound(  # noqa: PLR0913 - one argument for each option
         gpu_name()  # before anything is fetched or rewritten
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
         file = fetched_model(uri, None, Path(folder)).path
-        with opened(database) as store:
+        with open_store(database) as store:
             if device == "GPU":
                 request = gpu_bound_request(file, settings, wanted, rounds, fill=fill)
                 node: list[NodeCharacteristics] = []

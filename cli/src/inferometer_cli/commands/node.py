@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.result_store import DatabaseOption, SaveOption, opened
+from inferometer_cli.result_store import DatabaseOption, SaveOption, open_store
 from inferometer_cli.terminal import output_console, print_message, print_output
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def node(
 def _keep(document: "NodeCharacteristics", database: str | None) -> None:
     from inferometer_results.store.node_characteristics import keep_characteristics
 
-    with opened(database) as store:
+    with open_store(database) as store:
         keep_characteristics(store, document)
 
 

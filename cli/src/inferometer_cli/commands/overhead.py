@@ -55,7 +55,13 @@ def overhead(
     from inferometer_analysis.overhead import ladder
     from inferometer_cli.local.files import check_manifest_of
     from inferometer_cli.local.measurement import measure
-    from inferometer_cli.local.rungs import LadderModel, behind, in_process, interleaved, own_server
+    from inferometer_cli.local.rungs import (
+        LadderModel,
+        behind,
+        in_process,
+        measure_in_turn,
+        own_server,
+    )
 
     given = [_named(each) for each in rung or []]
     uri = model_uri(model)
@@ -80,11 +86,11 @@ def overhead(
         # A rung that cannot be measured, or has another model, ends the command before the others.
         for each in rungs[1:] if given else ():
             each.median()
-        neighbours = [interleaved(*pair, rounds, print_message) for pair in pairwise(rungs)]
+        neighbours = [measure_in_turn(*pair, rounds, print_message) for pair in pairwise(rungs)]
         ends = (
             neighbours[0]
             if len(rungs) == 2
-            else interleaved(rungs[0], rungs[-1], rounds, print_message)
+            else measure_in_turn(rungs[0], rungs[-1], rounds, print_message)
         )
     _show(rungs[0].name, ladder([each.name for each in rungs], neighbours, ends))
 

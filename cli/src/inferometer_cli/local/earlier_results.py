@@ -10,7 +10,7 @@ from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.digest import spec_digest
 from inferometer_cli.exits import FailedError
 from inferometer_cli.result_file import RESULT_NAME
-from inferometer_cli.result_store import opened
+from inferometer_cli.result_store import open_store
 from inferometer_cli.terminal import print_error, print_message
 from inferometer_results.compare.run_to_run import name_spread
 
@@ -76,7 +76,7 @@ def _in_database(identity: Any, document: ResultDocument) -> Iterator[ResultDocu
 
     where = f"spec={spec_digest(document.run.spec)} and outcome=Complete"
     try:
-        with opened(None) as store:
+        with open_store(None) as store:
             for row in store.find(Search(where, limit=_MOST_READ)):
                 stored = store.read(row["id"])
                 if (earlier := _of_same_run(identity, stored.content, row["id"])) is not None:

@@ -18,7 +18,7 @@ from inferometer_cli.commands.serve import fetched_model
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local import layers
 from inferometer_cli.local.layers import LayerSettings, Variant
-from inferometer_cli.result_store import opened
+from inferometer_cli.result_store import open_store
 from inferometer_cli.terminal import print_message
 
 _ROUNDS = 15
@@ -43,7 +43,7 @@ def evidence_on_gpu(
             variants += (Variant(halved, precision=_LOWER, rewriting=_LOWER),)
         request = BoundRequest(settings, _PRESENT, variants, _ROUNDS, fill=True)
         lower = []
-        with opened(database) as store:
+        with open_store(database) as store:
             found = measure_bound(store, file, request)
             if halved is not None:
                 in_fp16 = BoundRequest(settings, _LOWER, (), _ROUNDS, fill=True)

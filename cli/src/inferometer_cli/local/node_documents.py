@@ -38,14 +38,14 @@ def recent_measurements(store: "Store") -> list[NodeCharacteristics]:
 
 def load_generation_warnings() -> list[str]:
     """Return what the user's own database knows against measuring latencies from this machine."""
-    from inferometer_cli.result_store import opened
+    from inferometer_cli.result_store import open_store
     from inferometer_results.store.database import default_address
 
     address = default_address()
     if "://" not in address and not Path(address).exists():
         return []  # a new database knows nothing
     try:
-        with opened(address) as store:
+        with open_store(address) as store:
             return list(load_generation_faults(recent_measurements(store)))
     except (FailedError, RefusedError, OSError):
         return []  # the end of the run says what is wrong with the database

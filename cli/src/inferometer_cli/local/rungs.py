@@ -122,7 +122,7 @@ def behind(
     return LadderRung(name, median)
 
 
-def interleaved(
+def measure_in_turn(
     lower: LadderRung, upper: LadderRung, rounds: int, say: Callable[[str], None]
 ) -> list[Pair]:
     """Return the medians of two rungs, measured in turn: lower upper, upper lower, and so on."""

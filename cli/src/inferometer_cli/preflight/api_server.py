@@ -9,8 +9,8 @@ from inferometer_cli.preflight.check import (
     Json,
     Unread,
     blocked,
-    listed,
     ok,
+    short_list,
     unknown,
     warning,
 )
@@ -61,7 +61,7 @@ def definition_check(openapi: Json | Unread) -> Check:
     known, here = set(_paths(ours)), set(_paths(schema))
     if known == here:
         return ok(about, f"{NAME} {VERSION} has the fields of this version, {program_version()}")
-    differ = listed(sorted(known ^ here), 3)
+    differ = short_list(sorted(known ^ here), 3)
     word = "has fewer" if known - here else "has more"
     return warning(
         about,

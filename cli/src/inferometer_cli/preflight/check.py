@@ -53,7 +53,7 @@ def unknown(about: str, message: str) -> Check:
     return Check("unknown", about, message)
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
+def short_list(names: Sequence[str], most: int = 5) -> str:
     """Return a short list of names."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -13,8 +13,8 @@ from inferometer_cli.preflight.check import (
     Json,
     Unread,
     blocked,
-    listed,
     ok,
+    short_list,
     unknown,
     warning,
 )
@@ -60,4 +60,4 @@ def node_checks(
     elif len(names) > MOST_NODES:
         yield blocked("nodes", f"{len(names)} match; at most {MOST_NODES} can be measured at once")
     else:
-        yield ok("nodes", f"{len(names)} match: {listed(names)}")
+        yield ok("nodes", f"{len(names)} match: {short_list(names)}")

@@ -14,8 +14,8 @@ from inferometer_cli.preflight.check import (
     Json,
     Unread,
     blocked,
-    listed,
     ok,
+    short_list,
     unknown,
     warning,
 )
@@ -111,7 +111,7 @@ def queue_check(runs: Sequence[Json] | Unread, settings: Settings) -> Check:
         return ok("queue", f"{len(ahead)} unfinished runs; {most} may run at a time")
     return warning(
         "queue",
-        f"unfinished runs: {listed(ahead)}; {most} may run at a time, so this run is queued",
+        f"unfinished runs: {short_list(ahead)}; {most} may run at a time, so this run is queued",
     )
 
 
@@ -125,11 +125,11 @@ def _none_serves(
     if damaged:
         return unknown(
             _ABOUT,
-            f"whether one serves {namespace}: the settings in {listed(damaged)} belong to another "
-            "version",
+            f"whether one serves {namespace}: the settings in {short_list(damaged)} belong to "
+            "another version",
         )
     served = [each.settings.namespace or "" for each in found if each.settings is not None]
-    others = f" (only {listed(served)})" if served else ""
+    others = f" (only {short_list(served)})" if served else ""
     return blocked(
         _ABOUT,
         f"no operator serves {namespace}{others}; install the chart, set its watchNamespace, or "

@@ -24,7 +24,7 @@ from inferometer_cli.preflight.assess import (
     run_checks,
     settings_of,
 )
-from inferometer_cli.preflight.check import Check, Json, Unread, blocked, listed, ok, unknown
+from inferometer_cli.preflight.check import Check, Json, Unread, blocked, ok, short_list, unknown
 from inferometer_cli.preflight.images import named_classes
 from inferometer_cli.preflight.operators import ASSUMED
 from inferometer_cli.preflight.pods import Pods, pods_of
@@ -77,7 +77,7 @@ def plan_checks(
         else:
             tolerations = suite.spec.template.spec.server.placement.tolerations
             systems = find_systems(wanted, nodes, tolerations)
-            names = listed([system.name for system in systems])
+            names = short_list([system.name for system in systems])
             if systems:
                 checks.append(ok("systems", f"{len(systems)} match: {names}"))
             if left_out := left_out_nodes(wanted, nodes, tolerations):

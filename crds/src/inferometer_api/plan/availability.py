@@ -6,7 +6,7 @@ from typing import assert_never
 from inferometer_api.plan.cluster_objects import HOSTNAME_LABEL
 from inferometer_api.plan.result_folder import export_address
 from inferometer_api.runtimes.descriptor import Place, RuntimeDescriptor
-from inferometer_api.runtimes.launched import UNAVAILABLE
+from inferometer_api.runtimes.launch_refusals import UNAVAILABLE
 from inferometer_api.runtimes.table import RUNTIMES
 from inferometer_api.scenarios.table import SCENARIOS, most_clients
 from inferometer_api.spec.address import AddressError, address

@@ -8,7 +8,7 @@ from inferometer_api.runtimes.descriptor import (
     ServerLaunch,
     ServerStart,
 )
-from inferometer_api.runtimes.launched import LAUNCHED_REFUSALS, starts_without_tls
+from inferometer_api.runtimes.launch_refusals import LAUNCHED_REFUSALS, starts_without_tls
 from inferometer_api.runtimes.onnxruntime import ONNX_RUNTIME, own_command, own_image
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Server

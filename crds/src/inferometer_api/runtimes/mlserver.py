@@ -13,7 +13,7 @@ from inferometer_api.runtimes.descriptor import (
     ServerLaunch,
     ServerStart,
 )
-from inferometer_api.runtimes.launched import LAUNCHED_REFUSALS, starts_without_tls
+from inferometer_api.runtimes.launch_refusals import LAUNCHED_REFUSALS, starts_without_tls
 from inferometer_api.runtimes.onnxruntime import own_local_notes
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.server import Server

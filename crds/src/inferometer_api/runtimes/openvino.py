@@ -8,7 +8,7 @@ from inferometer_api.runtimes.descriptor import (
     ServerContainer,
     ServerLaunch,
 )
-from inferometer_api.runtimes.launched import LAUNCHED_REFUSALS, starts_without_tls
+from inferometer_api.runtimes.launch_refusals import LAUNCHED_REFUSALS, starts_without_tls
 from inferometer_api.runtimes.onnxruntime import own_command, own_local_notes
 
 OPENVINO = RuntimeDescriptor(

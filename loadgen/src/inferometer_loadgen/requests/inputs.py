@@ -76,7 +76,7 @@ def fit_shapes(
         if name not in names:
             raise InputRefusedError(
                 f"spec.load.inputs.random.shapes names the input {name!r}, but the model's inputs "
-                f"are {listed(names)}: use one of these names."
+                f"are {quoted_names(names)}: use one of these names."
             )
     check_batch(tensors, batch_size)
     shapes = {tensor.name: _fit(tensor, given.get(tensor.name), batch_size) for tensor in tensors}
@@ -243,6 +243,6 @@ def _random_integers(
     return random.integers(0, _TOKENS, shape, dtype=dtype)
 
 
-def listed(names: Sequence[str]) -> str:
+def quoted_names(names: Sequence[str]) -> str:
     """Return names in quotes, or "none"."""
     return ", ".join(map(repr, names)) or "none"

@@ -17,8 +17,8 @@ from inferometer_loadgen.requests.inputs import (
     check_batch,
     check_size,
     has_batch_axis,
-    listed,
     most_requests,
+    quoted_names,
     request_bytes,
 )
 
@@ -49,7 +49,7 @@ class FileSource:
             if name not in self._arrays:
                 raise InputRefusedError(
                     f"{path} has an array {name!r}, but the model's inputs are "
-                    f"{listed(list(self._arrays))}: rename it or leave it out."
+                    f"{quoted_names(list(self._arrays))}: rename it or leave it out."
                 )
 
     def request(self, index: int) -> Tensors:
@@ -66,7 +66,7 @@ class FileSource:
         if array is None:
             raise InputRefusedError(
                 f"{self._path} has no array for the model's input {tensor.name!r}; it has "
-                f"{listed(list(arrays))}."
+                f"{quoted_names(list(arrays))}."
             )
         wanted = DTYPES[tensor.datatype]
         if tensor.datatype == "BYTES":

@@ -87,7 +87,7 @@ class LoadStepRunner:
                 over = controller.over()
                 used, other_load = usage.totals(), others.total()
                 # An interrupt from here on ends a step that is over: its figures are kept.
-                await telemetry.settled()
+                await telemetry.wait_until_settled()
                 spent = await server.time()
             traced = await self._traced(driver, plan)
         finally:

@@ -10,7 +10,7 @@ from typing_extensions import override
 from inferometer_api.results.result import UsageSample
 from inferometer_loadgen.client.load_client import LoadClient
 from inferometer_loadgen.drive import StepObserver
-from inferometer_loadgen.record.thinned import Thinned
+from inferometer_loadgen.record.bounded_series import BoundedSeries
 from inferometer_loadgen.run.step_result import Used
 from inferometer_loadgen.schedule.steps import SECOND_NS
 
@@ -24,7 +24,7 @@ class ResourceUsage(StepObserver):
 
     def __init__(self, process_ids: Sequence[int], client: LoadClient) -> None:
         self._server = _with_children(process_ids)
-        self._samples: Thinned[UsageSample] = Thinned()
+        self._samples: BoundedSeries[UsageSample] = BoundedSeries()
         self._client = client
         self._server_cpu_seconds: float | None = None
         self.begin_window()

@@ -21,7 +21,7 @@ from inferometer_loadgen.nodes.window import (
     read_sample,
     window_of,
 )
-from inferometer_loadgen.record.thinned import MOST_ENTRIES, Thinned
+from inferometer_loadgen.record.bounded_series import MOST_ENTRIES, BoundedSeries
 from inferometer_loadgen.telemetry_client import AgentClient
 
 _MOST_LATE = 2
@@ -57,7 +57,9 @@ class _StepSamples:
     client: AgentClient
     idle: list[AgentAnswer] = field(default_factory=list)
     begin: list[AgentAnswer] = field(default_factory=list)
-    between: Thinned[AgentAnswer] = field(default_factory=lambda: Thinned(MOST_ENTRIES - _EDGES))
+    between: BoundedSeries[AgentAnswer] = field(
+        default_factory=lambda: BoundedSeries(MOST_ENTRIES - _EDGES)
+    )
     end: list[AgentAnswer] = field(default_factory=list)
 
     def sample_edge(self, edge: list[AgentAnswer]) -> None:
@@ -126,9 +128,9 @@ class StepTelemetry(StepObserver):
         for samples in self._samples:
             samples.sample_edge(samples.end)
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait for the answers."""
-        await asyncio.gather(*(samples.client.settled() for samples in self._samples))
+        await asyncio.gather(*(samples.client.wait_until_settled() for samples in self._samples))
 
     def windows(self, begin_ns: int) -> list[NodeWindow]:
         """Return what the agents answered around a window that began at `begin_ns`.
@@ -141,6 +143,6 @@ class StepTelemetry(StepObserver):
         """Sample all agents; return whether one of them has a source of energy."""
         for samples in self._samples:
             samples.sample_edge(samples.idle)
-        await self.settled()
+        await self.wait_until_settled()
         found = [read_sample(samples.idle[-1])[0] for samples in self._samples]
         return any(sample is not None and sample.energy for sample in found)

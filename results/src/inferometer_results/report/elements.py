@@ -19,7 +19,7 @@ def path(style: str, steps: str, name: str, values: tuple[str, ...], present: Tr
     hover = Markup("")
     if values:
         indices = "" if present.all() else ",".join(map(str, np.flatnonzero(present).tolist()))
-        shown = listed([v for v, here in zip(values, present, strict=True) if here])
+        shown = attribute_text([v for v, here in zip(values, present, strict=True) if here])
         hover = Markup(' data-n="%s" data-v="%s" data-i="%s"') % (name, shown, indices)
     return Markup('<path class="%s" d="%s"%s/>') % (style, steps, hover)
 
@@ -34,7 +34,7 @@ def steps_through(xs: Floats, ys: Floats, present: Truths) -> str:
     return "".join(steps)
 
 
-def listed(texts: Sequence[str]) -> str:
+def attribute_text(texts: Sequence[str]) -> str:
     """Return texts as one attribute."""
     return "|".join(text.replace("|", "/") for text in texts)
 

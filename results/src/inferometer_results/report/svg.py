@@ -23,7 +23,7 @@ from inferometer_results.report.chart import (
 )
 from inferometer_results.report.elements import (
     Truths,
-    listed,
+    attribute_text,
     path,
     steps_through,
     stroke,
@@ -52,7 +52,7 @@ def draw(chart: Chart, prefix: str, margins: Margins | None = None) -> Markup:
             w=WIDTH,
             h=chart.height,
             key=key,
-            x=listed(chart.positions),
+            x=attribute_text(chart.positions),
             linked=_LINKED if chart.linked else "",
             title=chart.title,
             summary=chart.summary,

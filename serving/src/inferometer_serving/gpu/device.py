@@ -210,7 +210,7 @@ class GpuFunction:
 
 
 @contextmanager
-def compiled(
+def compile_kernels(
     gpu: GpuDevice, source: str, names: Sequence[str], options: Sequence[str] = ()
 ) -> Iterator[dict[str, GpuFunction]]:
     """Compile CUDA C++ for this GPU; yield its `extern "C"` kernels by name.
@@ -218,12 +218,12 @@ def compiled(
     CUDA's headers (`mma.h`, `cuda_fp16.h`) can be included where their wheel is installed. Raises
     CudaError with the compiler's log, and GpuUnavailableError without a compiler.
     """
-    with loaded(machine_code(gpu.compute_capability, source, options), names) as kernels:
+    with load_kernels(machine_code(gpu.compute_capability, source, options), names) as kernels:
         yield kernels
 
 
 @contextmanager
-def loaded(code: bytes, names: Sequence[str]) -> Iterator[dict[str, GpuFunction]]:
+def load_kernels(code: bytes, names: Sequence[str]) -> Iterator[dict[str, GpuFunction]]:
     """Load compiled code; yield its `extern "C"` kernels by name. Raises CudaError."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 

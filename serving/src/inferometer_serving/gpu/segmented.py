@@ -18,7 +18,7 @@ from inferometer_serving.gpu.device import (
     GpuUnavailableError,
     address_argument,
     call,
-    compiled,
+    compile_kernels,
     device_memory,
 )
 
@@ -184,7 +184,7 @@ def segmented_kernel(
     source, options = kernel_source(segments, plan)
     names = kernel_names(segments, plan)
     with (
-        compiled(gpu, source, names, options) as kernels,
+        compile_kernels(gpu, source, names, options) as kernels,
         prepared(segments, plan, kernels) as kernel,
     ):
         yield kernel

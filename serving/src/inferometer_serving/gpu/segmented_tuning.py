@@ -25,7 +25,7 @@ from inferometer_serving.gpu.device import (
     GpuUnavailableError,
     call,
     device_memory,
-    loaded,
+    load_kernels,
     machine_code,
     open_gpu,
     seconds_on_gpu,
@@ -144,7 +144,7 @@ def tune(
         compile_one = partial(_compile, gpu.compute_capability)
         for (segments, plan), code in zip(jobs, pool.map(compile_one, jobs), strict=True):
             with (
-                loaded(code, kernel_names(segments, plan)) as kernels,
+                load_kernels(code, kernel_names(segments, plan)) as kernels,
                 prepared(segments, plan, kernels) as kernel,
                 stream() as on,
             ):

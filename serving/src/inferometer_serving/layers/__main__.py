@@ -22,7 +22,7 @@ from inferometer_serving.layers.attempts import Attempt, run_attempts
 from inferometer_serving.layers.in_pod import measure_in_pod
 from inferometer_serving.layers.in_pod_request import KINDS, LayersRequest
 from inferometer_serving.layers.measure import MeasureOptions, measure
-from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.optimised_graph import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.rewriting import REWRITINGS, rewrite
 from inferometer_serving.layers.whole_model import MOST_BYTES, NamedVariant

@@ -15,7 +15,7 @@ from inferometer_models.graph_file import read_graph
 from inferometer_serving.layers.attempts import Attempt
 from inferometer_serving.layers.in_pod_request import LayersRequest
 from inferometer_serving.layers.measure import MeasureOptions, measure, single_layers
-from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.optimised_graph import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.timing import Report
 from inferometer_serving.layers.whole_model import MOST_BYTES, NamedVariant

@@ -16,7 +16,7 @@ import orjson
 from onnx import ModelProto
 
 from inferometer_serving.layers.brick_model import BrickModel, Runnable, bind
-from inferometer_serving.layers.optimised import session_options
+from inferometer_serving.layers.optimised_graph import session_options
 from inferometer_serving.layers.standard_form import standard
 from inferometer_serving.model.engines import silence_openvino
 from inferometer_serving.model.session import EngineSettings

@@ -35,7 +35,7 @@ from inferometer_serving.layers.brick_model import (
 from inferometer_serving.layers.kernels import KERNELS, Kernels
 from inferometer_serving.layers.layer_tensors import graph_inputs, random_array
 from inferometer_serving.layers.machine import machine_state
-from inferometer_serving.layers.optimised import (
+from inferometer_serving.layers.optimised_graph import (
     FOLDER_OF_WEIGHTS,
     LEVELS,
     OFF,

@@ -11,7 +11,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 from inferometer_api.layers.graph import Layer, LayerGraph, LayerTensor, LayerUse
 from inferometer_models.graph_file import GraphFile
 from inferometer_serving.layers.layer_tensors import FEW_ELEMENTS, describe_array, graph_inputs
-from inferometer_serving.layers.optimised import GraphSettings, OptimisedGraph, optimise
+from inferometer_serving.layers.optimised_graph import GraphSettings, OptimisedGraph, optimise
 
 _IGNORED_IN_KEYS = frozenset({"lowest", "highest"})
 _PRESENT_IN_KEYS = "sample"

@@ -17,7 +17,11 @@ from inferometer_models.graph_file import GraphFile
 from inferometer_serving.cpu import instruction_set
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.layers.layer_tensors import graph_inputs, random_array
-from inferometer_serving.layers.optimised import GraphSettings, session_options, with_fixed_shapes
+from inferometer_serving.layers.optimised_graph import (
+    GraphSettings,
+    session_options,
+    with_fixed_shapes,
+)
 
 _MOST_BYTES = 1_800_000_000
 """A model is rewritten as one message, of at most 2 GB."""

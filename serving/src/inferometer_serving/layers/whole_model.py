@@ -8,7 +8,7 @@ import numpy as np
 
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.infer.tensors import Array
-from inferometer_serving.layers.optimised import GraphSettings
+from inferometer_serving.layers.optimised_graph import GraphSettings
 from inferometer_serving.model.engines import open_session
 from inferometer_serving.model.session import EngineSettings, Interrupt, Session
 from inferometer_serving.options import (

@@ -29,7 +29,7 @@ from inferometer_serving.model.placement import (
     work_depends_on_values,
 )
 from inferometer_serving.model.precision import precisions_of
-from inferometer_serving.model.prepacked import check_prepacked
+from inferometer_serving.model.prepacked_weights import check_prepacked
 from inferometer_serving.model.session import EngineSettings, Interrupt, Runner, Session
 from inferometer_serving.options import Device, Provider
 

@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from inferometer_serving.model.prepacked import machine_kind
+from inferometer_serving.model.prepacked_weights import machine_kind
 from inferometer_serving.model_forms.forms import unavailable_forms, write_forms
 from inferometer_serving.model_forms.measure import (
     Probing,

@@ -9,7 +9,7 @@ import onnx
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
 
 from inferometer_serving.model.onnx_runtime import session_options
-from inferometer_serving.model.prepacked import machine_kind, mark_prepacked, remove_mark
+from inferometer_serving.model.prepacked_weights import machine_kind, mark_prepacked, remove_mark
 from inferometer_serving.model.session import EngineSettings
 
 MODEL_FILE, WEIGHTS_FILE = "model.onnx", "model.onnx.data"

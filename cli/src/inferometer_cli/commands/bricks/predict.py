@@ -14,7 +14,7 @@ from inferometer_cli.commands.layer_options import (
     read_shapes,
 )
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.result_store import DatabaseOption, opened
+from inferometer_cli.result_store import DatabaseOption, open_store
 from inferometer_cli.terminal import print_output
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _predictions(
     from inferometer_cli.local.layers import known_here, model_files
 
     graphs = describe_models(model_files(models), settings)
-    with opened(database) as store:
+    with open_store(database) as store:
         known = known_here(store, settings.threads, with_graphs=interpolated)
     if known is None or not known.bricks:
         raise RefusedError(

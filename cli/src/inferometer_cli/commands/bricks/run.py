@@ -19,7 +19,7 @@ from inferometer_cli.commands.layer_options import (
     read_shapes,
 )
 from inferometer_cli.exits import RefusedError
-from inferometer_cli.result_store import DatabaseOption, opened
+from inferometer_cli.result_store import DatabaseOption, open_store
 from inferometer_cli.terminal import print_message, print_output
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def run(  # noqa: PLR0913 - one argument for each option
     wanted = _wanted(models, settings, granularity, reference=reference)
     is_interpolated = tolerance is not None
     timed: list[LayerTimings] = []
-    with opened(database) as store:
+    with open_store(database) as store:
         known = known_here(store, threads, with_graphs=is_interpolated)
         for part in [wanted] if tolerance is None else _by_model(wanted, granularity):
             missing = _missing(part.suite, None if again else known)

@@ -7,7 +7,7 @@ import typer
 from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
 from inferometer_cli.commands.results.show import IdArgument
 from inferometer_cli.result_source import ClusterOption, opened_source
-from inferometer_cli.result_store import DatabaseOption, IndexProgress, opened
+from inferometer_cli.result_store import DatabaseOption, IndexProgress, open_store
 from inferometer_cli.terminal import print_message
 
 
@@ -49,7 +49,7 @@ def reindex(*, database: DatabaseOption = None) -> None:
     """Make the index anew from the documents and from what people added."""
     done = 0
     faults: list[str] = []
-    with opened(database, must_exist=True) as store, IndexProgress() as progress:
+    with open_store(database, must_exist=True) as store, IndexProgress() as progress:
         for done in store.reindex(faults.append, progress):  # noqa: B007 - the last one counts
             pass
     for fault in faults:

@@ -10,7 +10,7 @@ from inferometer_cli.cluster.options import ClusterOptions, ContextOption, Kubec
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.program import program_name
 from inferometer_cli.result_file import RESULT_NAME, parse_result
-from inferometer_cli.result_store import opened
+from inferometer_cli.result_store import open_store
 from inferometer_cli.terminal import print_message, print_output
 from inferometer_results.store.scenario_rows import short_id
 
@@ -62,7 +62,7 @@ def push(
 
 
 def _kept_content(id_: str) -> bytes:
-    with opened(None) as store:
+    with open_store(None) as store:
         whole = store.resolve(id_)
         _refuse_retracted(whole, store.retraction(whole))
         return store.read(whole).content
@@ -83,7 +83,7 @@ def _refuse_retracted_file(content: bytes, run_id: str) -> None:
     if "://" not in address and not Path(address).exists():
         return
     try:
-        with opened(address) as store:
+        with open_store(address) as store:
             copy = store.retracted_copy(content, run_id)
     except FailedError as error:
         print_message(f"Whether the result is retracted here is unknown. {error}")

@@ -9,7 +9,7 @@ from inferometer_api.timestamps import format_time
 from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.result_source import ClusterOption, opened_source
-from inferometer_cli.result_store import DatabaseOption, opened
+from inferometer_cli.result_store import DatabaseOption, open_store
 from inferometer_cli.terminal import print_message
 
 _MOST_DAYS = 100_000
@@ -71,7 +71,7 @@ def prune(
     if older_than_days is not None:
         oldest = format_time(datetime.now(tz=UTC) - timedelta(days=older_than_days))
     most_bytes = None if keep_megabytes is None else keep_megabytes * 10**6
-    with opened(database, must_exist=True) as store:
+    with open_store(database, must_exist=True) as store:
         chosen = dispensable(store, oldest, most_bytes)
         deleted = len(chosen) if dry_run else store.delete(chosen)
     print_message(f"Results {'that would be ' if dry_run else ''}deleted: {deleted}.")

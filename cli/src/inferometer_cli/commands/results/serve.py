@@ -10,7 +10,7 @@ import typer
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.price_file import PricesOption, load_prices
 from inferometer_cli.program import program_version
-from inferometer_cli.result_store import DatabaseOption, opened
+from inferometer_cli.result_store import DatabaseOption, open_store
 from inferometer_cli.terminal import print_message
 
 _SHORTEST_TOKEN = 16
@@ -74,7 +74,7 @@ def serve(
     price_list = load_prices(prices)
     names = {host, socket.gethostname(), *(allow_host or [])}
     rules = AccessRules(frozenset(name.lower() for name in names), token)
-    with opened(database) as store, _listening(host, port) as listener:
+    with open_store(database) as store, _listening(host, port) as listener:
         from time import perf_counter
 
         from inferometer_results.service.app import create_app, exempt_from_collection

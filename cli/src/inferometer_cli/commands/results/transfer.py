@@ -14,7 +14,7 @@ from inferometer_cli.cluster.options import ClusterOptions, ContextOption, Kubec
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.result_file import RESULT_NAME
 from inferometer_cli.result_source import ClusterOption, opened_source
-from inferometer_cli.result_store import DatabaseOption, WhereOption, opened
+from inferometer_cli.result_store import DatabaseOption, WhereOption, open_store
 from inferometer_cli.terminal import print_message, print_output
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def import_results(
     """Keep results from elsewhere. What is kept already is left as it is, unless it is damaged."""
     counts = {"kept": 0, "known": 0, "refused": 0}
     try:
-        with opened(database) as store:
+        with open_store(database) as store:
             for path in paths:
                 for each in _imported(store, path):
                     if each.fault:

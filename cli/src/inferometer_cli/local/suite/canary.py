@@ -12,11 +12,11 @@ def machine_changes() -> str:
     """
     from inferometer_cli.local.node_benchmark import measure_node
     from inferometer_cli.local.node_documents import recent_measurements
-    from inferometer_cli.result_store import opened
+    from inferometer_cli.result_store import open_store
     from inferometer_results.nodes.view import changed_figures
 
     try:
-        with opened(None) as store:
+        with open_store(None) as store:
             known = recent_measurements(store)
         if not known:
             return ""

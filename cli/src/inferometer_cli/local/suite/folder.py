@@ -118,7 +118,7 @@ class SuiteFolder:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock_folder(path: Path) -> Iterator[None]:
     """Keep other commands from measuring into a folder. Raises RefusedError if one does.
 
     A folder that stays empty is removed.

@@ -33,13 +33,13 @@ def reusable_result(
     if reuse_obstacle(run, base):
         return None
     from inferometer_api.results.reading import UnreadableDocumentError, read_result
-    from inferometer_cli.result_store import opened
+    from inferometer_cli.result_store import open_store
     from inferometer_results.store.query import Search
 
     version, node = program_version(), platform.node()
     where = f'verdict=VALID and node="{node}" and spec={spec_digest(run.spec)}'
     try:
-        with opened(None) as store:
+        with open_store(None) as store:
             for row in store.find(Search(where=where)):
                 if row["inferometer_version"] != version or row["retracted"] is not None:
                     continue

@@ -30,7 +30,7 @@ from inferometer_cli.exits import (
 from inferometer_cli.local.suite.canary import machine_changes
 from inferometer_cli.local.suite.folder import (
     SuiteFolder,
-    locked,
+    lock_folder,
     recorded_execution,
 )
 from inferometer_cli.local.suite.page import equivalence_in, write_page
@@ -41,7 +41,7 @@ from inferometer_results.quantity import counted, long_duration
 
 if TYPE_CHECKING:
     from inferometer_cli.local.run import RunOptions
-    from inferometer_results.suites.stored import Row
+    from inferometer_results.suites.stored_suites import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def run_suite(suite: BenchmarkSuite, file: Path, options: SuiteOptions) -> ExitC
     if suite.spec.schedule is not None:
         print_message("note: spec.schedule is for clusters: the suite runs once, now.")
     base = file.parent.resolve()
-    with locked(directory):
+    with lock_folder(directory):
         folder = SuiteFolder.open(directory, plan)
         _check_files(folder, runs, base)
         folder.write()
@@ -274,15 +274,15 @@ def _keep_outcome(folder: SuiteFolder, gate: GateStatus | None, options: SuiteOp
     """Keep the gate's outcome, and the runs without a result, in the database."""
     if not options.save:
         return
-    from inferometer_cli.result_store import opened
+    from inferometer_cli.result_store import open_store
     from inferometer_results.store.index_rows import Origin
     from inferometer_results.store.suite_outcomes import keep_outcome
-    from inferometer_results.suites.stored import stored_outcomes
+    from inferometer_results.suites.stored_suites import stored_outcomes
 
     now = format_time(datetime.now(tz=UTC))
     outcome = suite_outcome(folder.plan, folder.outcomes, gate, now)
     try:
-        with opened(None) as store:
+        with open_store(None) as store:
             known = stored_outcomes(store, outcome.suite).get(outcome.execution)
             if known is not None and not folder.is_changed:
                 outcome = outcome.model_copy(update={"finished_at": known.finished_at})
@@ -318,8 +318,8 @@ def exit_code_of_suite(
 
 def _history(suite: BenchmarkSuite, folder: SuiteFolder, options: SuiteOptions) -> _History:
     """Return what the database knows of earlier executions; nothing without a database."""
-    from inferometer_cli.result_store import opened
-    from inferometer_results.suites.stored import (
+    from inferometer_cli.result_store import open_store
+    from inferometer_results.suites.stored_suites import (
         executions,
         stored_baseline,
         stored_outcomes,
@@ -327,7 +327,7 @@ def _history(suite: BenchmarkSuite, folder: SuiteFolder, options: SuiteOptions) 
     )
 
     try:
-        with opened(None) as store:
+        with open_store(None) as store:
             earlier = _executions_before(folder, executions(store, label_value(suite.name)))
             pairs = tuple(stored_pairs(earlier))
             named = None if suite.spec.baseline is None else suite.spec.baseline.suite

@@ -35,7 +35,7 @@ from inferometer_results.service.views.suites import (
 )
 from inferometer_results.service.views.summaries import (
     SummaryQuery,
-    listed,
+    find_rows,
     show_model,
     show_nodes,
     show_trend,
@@ -109,7 +109,7 @@ def _list(
         where: WhereQuery = "",
         format: TableFormat = "json",  # noqa: A002 - the name of the parameter
     ) -> Response:
-        found, shown_alone = listed(store, query, search(where))
+        found, shown_alone = find_rows(store, query, search(where))
         if format == "csv":
             answer = csv_answer(list(listed_rows(found)), name, model.model_fields)
         else:

@@ -37,7 +37,7 @@ from inferometer_results.service.views.comparison import (
     overlays,
     together,
 )
-from inferometer_results.service.views.earlier import earlier_columns, earlier_results
+from inferometer_results.service.views.earlier_results import earlier_columns, earlier_results
 from inferometer_results.service.views.run_list import every_column, list_query, run_list
 from inferometer_results.service.views.summaries import trend_url
 from inferometer_results.store.find_ids import MOST_COUNTED

@@ -5,7 +5,7 @@ from typing import Any
 
 from fastapi import Response
 
-from inferometer_results.explore.merged import merged_percentiles
+from inferometer_results.explore.histogram_sum import merged_percentiles
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.quantity import PERCENTILES, duration, energy, significant
 from inferometer_results.service.answers import WhereQuery, checked, read_stored, search
@@ -23,7 +23,7 @@ from inferometer_results.service.views.summaries import (
     SummaryQuery,
     TrendPage,
     View,
-    listed,
+    find_rows,
     show_model,
     show_nodes,
     show_trend,
@@ -55,7 +55,7 @@ def summary_page_routes(
 def _list(store: Store, name: str, query: SummaryQuery) -> Callable[..., Response]:
     def show_list(where: WhereQuery = "") -> Response:
         wanted = search(where)
-        rows, shown_alone = listed(store, query, wanted)
+        rows, shown_alone = find_rows(store, query, wanted)
         return render_page(
             f"{name}.html.j2",
             view=View(f"/{name}", {"where": where}, shown_alone=shown_alone),

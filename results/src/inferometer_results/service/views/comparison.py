@@ -19,7 +19,7 @@ from inferometer_results.compare.comparison import (
 from inferometer_results.compare.differences import Difference, differences
 from inferometer_results.compare.figures import Figure
 from inferometer_results.compare.wording import figure_texts
-from inferometer_results.explore.merged import merged_percentiles
+from inferometer_results.explore.histogram_sum import merged_percentiles
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.headline import headline
 from inferometer_results.quantity import DASH, PERCENTILES, duration

@@ -8,7 +8,7 @@ from inferometer_api.suite.wording import gate_word
 from inferometer_results.service.answers import RequestError
 from inferometer_results.store.database import NoSuchResultError
 from inferometer_results.store.store import Store
-from inferometer_results.suites.stored import (
+from inferometer_results.suites.stored_suites import (
     engines_of,
     ranking_of,
     results_of,

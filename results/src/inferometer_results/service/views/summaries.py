@@ -135,7 +135,7 @@ class SummaryQuery(Protocol):
         """Return the rows."""
 
 
-def listed(
+def find_rows(
     store: Store, query: SummaryQuery, wanted: Search
 ) -> tuple[list[dict[str, Any]], int | None]:
     """Return the rows of a list, and how many are shown if there are more."""

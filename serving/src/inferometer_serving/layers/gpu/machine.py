@@ -111,9 +111,9 @@ def _shortest(work: Callable[[], None]) -> float:
 
 def open_empty_kernel(gpu: GpuDevice, resources: ExitStack) -> Callable[[], None]:
     """Return what launches a kernel that computes nothing."""
-    from inferometer_serving.gpu.device import compiled  # noqa: PLC0415 - needs a compiler
+    from inferometer_serving.gpu.device import compile_kernels  # noqa: PLC0415 - needs a compiler
 
     kernels: dict[str, Any] = resources.enter_context(
-        compiled(gpu, 'extern "C" __global__ void nothing() {}', ["nothing"])
+        compile_kernels(gpu, 'extern "C" __global__ void nothing() {}', ["nothing"])
     )
     return lambda: kernels["nothing"].launch((1, 1, 1), (32, 1, 1), [], 0)

@@ -56,7 +56,7 @@ from inferometer_serving.layers.gpu.problems import (
 )
 from inferometer_serving.layers.gpu.product_algorithms import product_algorithms
 from inferometer_serving.layers.measure import brick_bytes
-from inferometer_serving.layers.optimised import GraphSettings, load_cuda_libraries
+from inferometer_serving.layers.optimised_graph import GraphSettings, load_cuda_libraries
 from inferometer_serving.layers.timing import OUT_OF_TIME, Item, Report, time_items
 from inferometer_serving.layers.whole_model import MOST_BYTES, largest_difference
 

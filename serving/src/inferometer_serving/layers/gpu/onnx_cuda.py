@@ -13,7 +13,7 @@ from inferometer_models.graph_file import GraphFile
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.layers.brick_model import BrickModel
 from inferometer_serving.layers.layer_tensors import graph_inputs, number_of_datatype, random_array
-from inferometer_serving.layers.optimised import (
+from inferometer_serving.layers.optimised_graph import (
     FOLDER_OF_WEIGHTS,
     LEVELS,
     GraphSettings,

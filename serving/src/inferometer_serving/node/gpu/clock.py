@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from inferometer_serving.gpu.device import GpuDevice, GpuFunction, call, compiled, stream
+from inferometer_serving.gpu.device import GpuDevice, GpuFunction, call, compile_kernels, stream
 from inferometer_serving.node.gpu.contexts import current, opened_in, primary_context
 
 _WAIT = """
@@ -115,7 +115,7 @@ def _event(stack: ExitStack) -> Any:
 @contextmanager
 def gpu_clock(gpu: GpuDevice) -> Iterator[GpuClock]:
     """Create two streams and compile the kernel that waits. Raises CudaError."""
-    with stream() as first, stream() as second, compiled(gpu, _WAIT, ["wait"]) as kernels:
+    with stream() as first, stream() as second, compile_kernels(gpu, _WAIT, ["wait"]) as kernels:
         yield GpuClock((first, second), kernels["wait"])
 
 

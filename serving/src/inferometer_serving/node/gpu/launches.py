@@ -7,7 +7,7 @@ from typing import Any
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_api.nodes.figures import figure
-from inferometer_serving.gpu.device import GpuDevice, GpuFunction, call, compiled
+from inferometer_serving.gpu.device import GpuDevice, GpuFunction, call, compile_kernels
 from inferometer_serving.node.gpu.clock import gpu_clock
 from inferometer_serving.node.gpu.driver_calls import (
     CALL_REPEATS,
@@ -29,7 +29,7 @@ def launch_costs(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeFigu
     """Measure calls of the driver by a thread on the NUMA node on which this runs."""
     caller = DriverCaller()
     at = {**setting, "calls": caller.how}
-    with gpu_clock(gpu) as clock, compiled(gpu, _NOTHING, ["nothing"]) as kernels:
+    with gpu_clock(gpu) as clock, compile_kernels(gpu, _NOTHING, ["nothing"]) as kernels:
         on, kernel = clock.streams[0], kernels["nothing"]
         launch = caller.launch(kernel, on)
         synchronize = partial(caller.run, "cuStreamSynchronize", int(on))

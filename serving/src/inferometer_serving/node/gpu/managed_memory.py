@@ -19,7 +19,13 @@ import numpy.typing as npt
 
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_api.nodes.figures import figure
-from inferometer_serving.gpu.device import GpuDevice, GpuFunction, address_argument, call, compiled
+from inferometer_serving.gpu.device import (
+    GpuDevice,
+    GpuFunction,
+    address_argument,
+    call,
+    compile_kernels,
+)
 from inferometer_serving.node.gpu.clock import GpuClock, Work, gpu_clock
 from inferometer_serving.node.gpu.copies import rate
 from inferometer_serving.node.samples import NotMeasurableError, seconds_of
@@ -75,7 +81,10 @@ def managed_transfers(gpu: GpuDevice, setting: Mapping[str, object]) -> list[Nod
     require_managed_memory(gpu)
     largest = 1 << LOG2_MANAGED_SIZES[-1]
     found: list[NodeFigure] = []
-    with gpu_clock(gpu) as clock, compiled(gpu, MANAGED_KERNELS, ["touch", "traverse"]) as kernels:
+    with (
+        gpu_clock(gpu) as clock,
+        compile_kernels(gpu, MANAGED_KERNELS, ["touch", "traverse"]) as kernels,
+    ):
         node = int(str(setting["node"]))
         with managed_memory(largest) as memory, managed_memory(largest) as other:
             moves = ManagedMoves(gpu.index, node, clock, kernels["touch"], (memory, other))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from inferometer_api.nodes.characteristics import NodeFigure
-from inferometer_serving.gpu.device import GpuDevice, compiled
+from inferometer_serving.gpu.device import GpuDevice, compile_kernels
 from inferometer_serving.node.gpu.clock import Work, gpu_clock, pair_clock
 from inferometer_serving.node.gpu.contexts import opened_in
 from inferometer_serving.node.gpu.copies import rate
@@ -35,8 +35,8 @@ def managed_between(
     node = int(str(setting["node"]))
     with (
         gpu_clock(target) as clock,
-        compiled(target, MANAGED_KERNELS, ["touch", "traverse"]) as kernels,
-        compiled(target, WORD_KERNELS, ["write_longs"]) as writes,
+        compile_kernels(target, MANAGED_KERNELS, ["touch", "traverse"]) as kernels,
+        compile_kernels(target, WORD_KERNELS, ["write_longs"]) as writes,
     ):
         with managed_memory(_LARGEST) as memory:
             moves = ManagedMoves(target.index, node, clock, kernels["touch"], (memory,))
@@ -64,8 +64,10 @@ def managed_both_ways(
     """
     with (
         pair_clock(gpu, other) as pair,
-        compiled(gpu, MANAGED_KERNELS, ["touch"]) as kernels,
-        opened_in(pair.context, compiled(other, MANAGED_KERNELS, ["touch"])) as other_kernels,
+        compile_kernels(gpu, MANAGED_KERNELS, ["touch"]) as kernels,
+        opened_in(
+            pair.context, compile_kernels(other, MANAGED_KERNELS, ["touch"])
+        ) as other_kernels,
         managed_memory(_LARGEST) as memory,
         managed_memory(_LARGEST) as back,
     ):

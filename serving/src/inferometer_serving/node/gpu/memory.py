@@ -19,7 +19,7 @@ from inferometer_serving.gpu.device import (
     GpuDevice,
     GpuFunction,
     address_argument,
-    compiled,
+    compile_kernels,
     device_memory,
     write,
 )
@@ -80,7 +80,7 @@ def device_loops(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeFigu
     found = []
     with (
         gpu_clock(gpu) as clock,
-        compiled(gpu, _KERNELS, [*_MOVED, "chase"]) as kernels,
+        compile_kernels(gpu, _KERNELS, [*_MOVED, "chase"]) as kernels,
         device_memory(size) as first,
         device_memory(size) as second,
         device_memory(size) as target,
@@ -131,7 +131,7 @@ def host_latency(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeFigu
     """Measure loads from 2 MiB of pinned memory of the host, as the mean over all processors."""
     with (
         gpu_clock(gpu) as clock,
-        compiled(gpu, _KERNELS, ["chase"]) as kernels,
+        compile_kernels(gpu, _KERNELS, ["chase"]) as kernels,
         pinned_memory(_HOST_BYTES) as host,
     ):
         seen = device_address(host)

@@ -10,7 +10,7 @@ from inferometer_serving.gpu.device import (
     GpuDevice,
     GpuFunction,
     call,
-    compiled,
+    compile_kernels,
     device_memory,
     open_gpu,
 )
@@ -106,7 +106,7 @@ def _remote_accesses(
     names = [kernel for kernel, _ in kernels.values()]
     with (
         gpu_clock(worker) as clock,
-        compiled(worker, WORD_KERNELS, names) as functions,
+        compile_kernels(worker, WORD_KERNELS, names) as functions,
         memory_of(owner, largest) as memory,
     ):
         for log2_bytes in LOG2_PEER_SIZES:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from inferometer_api.nodes.characteristics import NodeFigure
-from inferometer_serving.gpu.device import GpuDevice, compiled, device_memory, open_gpu
+from inferometer_serving.gpu.device import GpuDevice, compile_kernels, device_memory, open_gpu
 from inferometer_serving.node.gpu.clock import pair_clock
 from inferometer_serving.node.gpu.contexts import (
     memory_of,
@@ -49,8 +49,8 @@ def _zero_copies(
     largest, names = 1 << LOG2_PEER_SIZES[-1], [*_KERNELS.values()]
     with (
         pair_clock(gpu, other) as pair,
-        compiled(gpu, WORD_KERNELS, names) as kernels,
-        opened_in(pair.context, compiled(other, WORD_KERNELS, names)) as other_kernels,
+        compile_kernels(gpu, WORD_KERNELS, names) as kernels,
+        opened_in(pair.context, compile_kernels(other, WORD_KERNELS, names)) as other_kernels,
         device_memory(largest) as own,
         memory_of(other, largest) as remote,
     ):

@@ -20,7 +20,7 @@ from inferometer_serving.node.gpu.copies import (
     host_copies,
     local_copies,
 )
-from inferometer_serving.node.gpu.implicit import (
+from inferometer_serving.node.gpu.implicit_copies import (
     IMPLICIT_MANAGED_FIGURES,
     IMPLICIT_MAPPED_FIGURES,
     implicit_managed,

@@ -7,7 +7,12 @@ from typing import Any
 
 from inferometer_api.nodes.characteristics import MatrixUnit, NodeFigure
 from inferometer_api.nodes.figures import figure
-from inferometer_serving.gpu.device import GpuDevice, address_argument, compiled, device_memory
+from inferometer_serving.gpu.device import (
+    GpuDevice,
+    address_argument,
+    compile_kernels,
+    device_memory,
+)
 from inferometer_serving.gpu.kernel_names import readable, uses_tensor_cores
 from inferometer_serving.node.gpu.clock import Work, gpu_clock
 from inferometer_serving.node.gpu.launches import captured, kernel_names
@@ -84,7 +89,7 @@ def random_operands(
         device_memory(size) as first,
         device_memory(size) as second,
         device_memory(width * width * kind.result_bytes) as result,
-        compiled(gpu, _FILL, ["fill"]) as kernels,
+        compile_kernels(gpu, _FILL, ["fill"]) as kernels,
     ):
         for seed, address in enumerate((first, second), start=1):
             arguments = [

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from inferometer_api.nodes.characteristics import NodeFigure
-from inferometer_serving.gpu.device import GpuDevice, GpuFunction, address_argument, compiled
+from inferometer_serving.gpu.device import GpuDevice, GpuFunction, address_argument, compile_kernels
 from inferometer_serving.node.gpu.clock import Work, gpu_clock
 from inferometer_serving.node.gpu.copies import LOG2_SIZES, rate
 from inferometer_serving.node.gpu.host_buffers import device_address, pinned_memory
@@ -47,7 +47,7 @@ def zero_copies(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeFigur
     found = []
     with (
         gpu_clock(gpu) as clock,
-        compiled(gpu, WORD_KERNELS, ["read_words", "write_words"]) as kernels,
+        compile_kernels(gpu, WORD_KERNELS, ["read_words", "write_words"]) as kernels,
         pinned_memory(largest) as source,
         pinned_memory(largest) as target,
     ):

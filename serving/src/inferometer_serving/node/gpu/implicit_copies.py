@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from inferometer_api.nodes.characteristics import NodeFigure
-from inferometer_serving.gpu.device import GpuDevice, compiled
+from inferometer_serving.gpu.device import GpuDevice, compile_kernels
 from inferometer_serving.node.gpu.clock import GpuClock, Work, gpu_clock
 from inferometer_serving.node.gpu.copies import rate
 from inferometer_serving.node.gpu.host_buffers import device_address, pinned_memory
@@ -39,8 +39,8 @@ def implicit_managed(gpu: GpuDevice, setting: Mapping[str, object]) -> list[Node
     found = []
     with (
         gpu_clock(gpu) as clock,
-        compiled(gpu, MANAGED_KERNELS, ["touch"]) as kernels,
-        compiled(gpu, WORD_KERNELS, [*_LOOPS.values()]) as loops,
+        compile_kernels(gpu, MANAGED_KERNELS, ["touch"]) as kernels,
+        compile_kernels(gpu, WORD_KERNELS, [*_LOOPS.values()]) as loops,
         managed_memory(_LARGEST) as memory,
     ):
         node = int(str(setting["node"]))
@@ -62,7 +62,7 @@ def implicit_mapped(gpu: GpuDevice, setting: Mapping[str, object]) -> list[NodeF
     found = []
     with (
         gpu_clock(gpu) as clock,
-        compiled(gpu, WORD_KERNELS, [*_LOOPS.values()]) as loops,
+        compile_kernels(gpu, WORD_KERNELS, [*_LOOPS.values()]) as loops,
         pinned_memory(_LARGEST) as memory,
     ):
         for log2_bytes in LOG2_MANAGED_SIZES:

@@ -7,7 +7,7 @@ MOST_ENTRIES = 600
 T = TypeVar("T")
 
 
-class Thinned(Generic[T]):
+class BoundedSeries(Generic[T]):
     """Entries at even intervals; at the maximum every other is dropped and the interval doubles."""
 
     def __init__(self, most: int = MOST_ENTRIES) -> None:
