@@ -25,7 +25,7 @@ class UnreadableDocumentError(ValueError):
     """A text is not a document that this version can read; the message is a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # typing sets an attribute of what an alias makes
 class ReadDocument(Generic[_Read]):
     """A document, and what a user should know about how it was read."""
 
