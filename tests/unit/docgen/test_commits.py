@@ -44,9 +44,10 @@ def _commit(folder: Path, subject: str) -> None:
 
 
 def test_a_shallow_clone_is_judged_as_far_as_it_goes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without any history, the command prints why it judges nothing."""
+    """Without any history, and with CI=true, the command prints why it judges nothing."""
+    monkeypatch.delenv("CI", raising=False)
     assert main(tmp_path) == 0
     whole = tmp_path / "whole"
     subprocess.run(["git", "init", "-q", str(whole)], check=True)
@@ -56,6 +57,10 @@ def test_a_shallow_clone_is_judged_as_far_as_it_goes(
     _commit(whole, "docs: an area")
     assert main(whole) == 1
     assert '"No area"' in capsys.readouterr().out
+    monkeypatch.setenv("CI", "true")
+    assert main(whole) == 0
+    assert "left out, because CI " in capsys.readouterr().out
+    monkeypatch.delenv("CI")
     clone = ["git", "clone", "-q", "--depth", "1", f"file://{whole}", str(tmp_path / "shallow")]
     subprocess.run(clone, check=True)
     assert main(tmp_path / "shallow") == 0
