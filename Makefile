@@ -76,6 +76,7 @@ cluster-down: .venv/.installed ## Remove it without a trace: NAME=
 	@$(CLUSTER) down --name $(NAME)
 
 generate: .venv/.installed ## Write what is generated: CRDs, schemas, reference pages, dashboards, rules
+	$(BIN)/python -m docgen.runtime_lists
 	$(BIN)/python -m docgen
 	$(BIN)/python -m grafana
 

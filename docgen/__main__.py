@@ -20,6 +20,7 @@ from docgen.metrics_page import metrics_page
 from docgen.nodebenchmark_page import nodebenchmark_page
 from docgen.result_page import result_page
 from docgen.result_schema import result_schema
+from docgen.runtime_lists import RUNTIME_LISTS, runtime_lists
 from docgen.zoo_names import zoo_names
 from inferometer_api.crd import (
     NAME,
@@ -46,6 +47,7 @@ def generated_files() -> dict[str, str]:
         **{f"crds/{name}.yaml": text for name, text in manifests.items()},
         **{f"helm/inferometer/files/{name}.yaml": text for name, text in manifests.items()},
         "crds/src/inferometer_api/spec/zoo_names.py": zoo_names(),
+        RUNTIME_LISTS: runtime_lists(),
         "crds/result.schema.json": json.dumps({"$comment": HEADER, **schema}, indent=2) + "\n",
         "docs/reference/benchmarkrun.md": benchmarkrun_page(definition),
         "docs/reference/benchmarksuite.md": benchmarksuite_page(suites),

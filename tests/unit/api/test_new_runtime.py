@@ -3,9 +3,11 @@
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import get_args
 
 import pytest
+from docgen.runtime_lists import runtime_lists
 
 from inferometer_api.plan.availability import unavailable
 from inferometer_api.plan.fetch_commands import fetch_command
@@ -48,6 +50,15 @@ def test_its_row_makes_it_available(place: Place) -> None:
     table._ROWS.pop("Triton")
     others = unavailable(read(a_run(server={"runtime": "Triton"})), place=place)
     assert f"available: OnnxRuntime, OpenVino, {NAME}, KServe, Custom, External." in others[0]
+
+
+def test_its_row_puts_it_into_the_rules() -> None:
+    """The lists by which the API server judges a run follow from the descriptor."""
+    assert f'"{NAME}"' not in runtime_lists()
+    table._ROWS[NAME] = replace(TOY, holds_several_models=True, runs_steps=True)
+    several, steps = runtime_lists().split("RUN_STEPS")
+    assert f'"{NAME}"' in several
+    assert f'"{NAME}"' in steps
 
 
 def test_its_pod_follows_from_the_descriptor() -> None:

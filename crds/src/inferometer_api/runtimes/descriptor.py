@@ -231,6 +231,14 @@ class RuntimeDescriptor:
     data_schemes: Schemes = FETCHED_DATA
     limits: tuple[FieldLimit, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    holds_several_models: bool = False
+    """Whether spec.otherModels can be set."""
+    runs_steps: bool = False
+    """Whether spec.model.pipeline can be Server."""
+    times_layers: bool = False
+    """Whether the server is profiled and times layers when the load generator requests it."""
+    reports_spans: bool = False
+    """Whether the load generator fetches the spans of traced queries from the server."""
     without_tls: Callable[[Server], str | None]
     """Why spec.load.tls is refused, without a full stop; None if the server has TLS."""
     restart_identity: tuple[str, ...]

@@ -45,6 +45,7 @@ KSERVE = RuntimeDescriptor(
     ),
     limits=ONNX_RUNTIME.limits,
     refusals=(*LAUNCHED_REFUSALS, Refusal("spec.server.replicas", None, _replicas)),
+    runs_steps=True,
     without_tls=starts_without_tls,
     restart_identity=ONNX_RUNTIME.restart_identity,
     varying_settings=ONNX_RUNTIME.varying_settings,

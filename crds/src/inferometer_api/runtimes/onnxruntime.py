@@ -154,6 +154,10 @@ ONNX_RUNTIME = RuntimeDescriptor(
         ),
     ),
     refusals=LAUNCHED_REFUSALS,
+    holds_several_models=True,
+    runs_steps=True,
+    times_layers=True,
+    reports_spans=True,
     without_tls=starts_without_tls,
     # In a container every process has the same number: it counts only without an instance_id.
     restart_identity=("instance_id", "process_id"),

@@ -4,7 +4,7 @@ A new runtime needs its own module with a descriptor, and a row here. A runtime 
 no row is not available in this version.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from inferometer_api.runtimes.custom import CUSTOM
@@ -28,6 +28,11 @@ _ROWS: dict[Runtime, RuntimeDescriptor] = {
     "External": EXTERNAL,
 }
 RUNTIMES: Mapping[Runtime, RuntimeDescriptor] = MappingProxyType(_ROWS)
+
+
+def runtimes_that(has: Callable[[RuntimeDescriptor], bool]) -> tuple[Runtime, ...]:
+    """Return the names of the runtimes whose descriptor has a property, in the table's order."""
+    return tuple(name for name, each in RUNTIMES.items() if has(each))
 
 
 def is_by_kserve(runtime: object) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from inferometer_api.rules import Rule, Where
-from inferometer_api.spec.server import STEP_RUNTIMES
+from inferometer_api.spec.runtime_lists import RUN_STEPS
 
 _IN_SERVER = "has(self.model.pipeline) && self.model.pipeline == 'Server'"
 
@@ -20,12 +20,10 @@ def _without_samples(spec: Any) -> Iterator[tuple[Where, str]]:
 
 PIPELINE_RULES = (
     Rule(
-        cel=f"!({_IN_SERVER}) || self.server.runtime in {list(STEP_RUNTIMES)}",
-        message=f"pipeline Server is for runtime {', '.join(STEP_RUNTIMES[:-1])} and "
-        f"{STEP_RUNTIMES[-1]}, whose server runs the steps: take one of them, or pipeline Client",
-        holds=lambda spec: (
-            not spec.model.runs_steps_in_server or spec.server.runtime in STEP_RUNTIMES
-        ),
+        cel=f"!({_IN_SERVER}) || self.server.runtime in {list(RUN_STEPS)}",
+        message=f"pipeline Server is for runtime {', '.join(RUN_STEPS[:-1])} and "
+        f"{RUN_STEPS[-1]}, whose server runs the steps: take one of them, or pipeline Client",
+        holds=lambda spec: not spec.model.runs_steps_in_server or spec.server.runtime in RUN_STEPS,
         field="model.pipeline",
         found=lambda spec: f"runtime {spec.server.runtime}",
     ),

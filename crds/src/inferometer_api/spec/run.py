@@ -12,8 +12,9 @@ from inferometer_api.spec import mlperf
 from inferometer_api.spec.load import Load
 from inferometer_api.spec.model import ModelSource, OtherModel
 from inferometer_api.spec.pipeline import PIPELINE_RULES
+from inferometer_api.spec.runtime_lists import HOLD_SEVERAL_MODELS
 from inferometer_api.spec.scenario import PROFILES, Scenario, Validity, percentile_value
-from inferometer_api.spec.server import OWN_RUNTIMES, Server
+from inferometer_api.spec.server import Server
 from inferometer_api.status.run_status import RunStatus
 
 
@@ -336,14 +337,14 @@ cannot be resumed."""
             field="validity.repeatScope",
         ),
         Rule(
-            cel=f"!has(self.otherModels) || self.server.runtime in {list(OWN_RUNTIMES)} && "
+            cel=f"!has(self.otherModels) || self.server.runtime in {list(HOLD_SEVERAL_MODELS)} && "
             "self.scenarios.exists(s, has(s.mix))",
             message="otherModels are for scenarios with a mix on a server of runtime "
-            f"{' or '.join(OWN_RUNTIMES)}: leave them out, or set the mix of a scenario",
+            f"{' or '.join(HOLD_SEVERAL_MODELS)}: leave them out, or set the mix of a scenario",
             holds=lambda spec: (
                 spec.other_models is None
                 or (
-                    spec.server.runtime in OWN_RUNTIMES
+                    spec.server.runtime in HOLD_SEVERAL_MODELS
                     and any(each.mix is not None for each in spec.scenarios)
                 )
             ),

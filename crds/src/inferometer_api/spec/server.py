@@ -17,11 +17,6 @@ from inferometer_api.rules import Rule, exactly_one
 from inferometer_api.spec.server_url import URL_RULES
 
 Runtime = Literal["OnnxRuntime", "OpenVino", "Triton", "MLServer", "KServe", "Custom", "External"]
-OWN_RUNTIMES: tuple[Runtime, ...] = ("OnnxRuntime", "OpenVino")
-"""Runtimes for which Inferometer starts its own server, which holds several models, is profiled
-and times layers."""
-STEP_RUNTIMES: tuple[Runtime, ...] = (*OWN_RUNTIMES, "KServe")
-"""Runtimes whose program is that server, so that it runs the steps of a manifest."""
 TritonBackend = Literal["OnnxRuntime", "OpenVino", "Python"]
 Device = Literal["CPU", "GPU"]
 Precision = Literal["Default", "FP32", "BF16", "FP16", "INT8"]

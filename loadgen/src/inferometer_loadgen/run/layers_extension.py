@@ -7,8 +7,8 @@ from pydantic import ValidationError
 from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.results.reading import UnreadableDocumentError, version_notice
 from inferometer_api.results.result import StepLayers
+from inferometer_api.runtimes.table import runtimes_that
 from inferometer_api.spec.scenario import Scenario
-from inferometer_api.spec.server import OWN_RUNTIMES
 from inferometer_loadgen.run.executor import ScenarioRepeat
 from inferometer_loadgen.run.extension_executor import ServerExtension
 from inferometer_loadgen.server.control_plane import ProfileRefusedError
@@ -46,7 +46,7 @@ def _read(answer: Any, _: ScenarioRepeat) -> StepLayers:
 LAYERS = ServerExtension(
     name="layers",
     missing="The server times no layers: only the server that Inferometer starts with the "
-    f"runtime {' or '.join(OWN_RUNTIMES)} does.",
+    f"runtime {' or '.join(runtimes_that(lambda each: each.times_layers))} does.",
     request=lambda repeat, _: layers_request(repeat.scenario),
     read=_read,
     unavailable=lambda why, _: StepLayers(unavailable=why),

@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from inferometer_api.results.result import StepProfile
+from inferometer_api.runtimes.table import runtimes_that
 from inferometer_api.spec.scenario import Profile
-from inferometer_api.spec.server import OWN_RUNTIMES
 from inferometer_loadgen.run.executor import ScenarioRepeat
 from inferometer_loadgen.run.extension_executor import ServerExtension
 from inferometer_loadgen.schedule.steps import StepPlan
@@ -64,7 +64,7 @@ def _request(repeat: ScenarioRepeat, step: StepPlan) -> dict[str, Any]:
 PROFILE = ServerExtension(
     name="profile",
     missing="The server has no profile extension: only the server that Inferometer starts with "
-    f"the runtime {' or '.join(OWN_RUNTIMES)} has one.",
+    f"the runtime {' or '.join(runtimes_that(lambda each: each.times_layers))} has one.",
     request=_request,
     read=lambda answer, repeat: step_profile(answer, _profile(repeat).levels),
     unavailable=lambda why, repeat: StepProfile(

@@ -18,7 +18,7 @@ from inferometer_api.results.tracing import (
     TracedQuery,
     TracedSpan,
 )
-from inferometer_api.spec.server import OWN_RUNTIMES
+from inferometer_api.runtimes.table import runtimes_that
 from inferometer_loadgen.record.request_tracer import ClientTrace
 from inferometer_loadgen.tracing.clocks import (
     ClientClock,
@@ -300,9 +300,10 @@ def _notes(
     if len(good) < len(joined):
         yield f"{len(joined) - len(good)} of {len(joined)} traced queries failed; none is shown."
     if good and not with_server:
+        own = " and ".join(runtimes_that(lambda each: each.reports_spans))
         yield (
             "No server reported spans, so only the client's own parts are known. Servers of the "
-            f"runtimes {' and '.join(OWN_RUNTIMES)} do; others need load.tracing.receiverPort."
+            f"runtimes {own} do; others need load.tracing.receiverPort."
         )
     elif len(with_server) < len(good):
         yield (

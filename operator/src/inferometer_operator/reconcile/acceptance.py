@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 from inferometer_api.plan.availability import unavailable
 from inferometer_api.plan.cluster_objects import ALLOW_USE_LABEL, DEFAULT_PORTS
 from inferometer_api.plan.deadlines import APPEARS_SECONDS
+from inferometer_api.runtimes.table import runtimes_that
 from inferometer_api.spec.resolve import fill_defaults
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_api.spec.server import OWN_RUNTIMES
 from inferometer_api.status.condition_reasons import REASONS, ReasonName
 from inferometer_operator.manifests.sources import takes_any_path
 from inferometer_operator.reconcile.ceilings import beyond_ceilings
@@ -168,9 +168,12 @@ def _without_cache(context: ReconcileContext) -> Iterator[str]:
     except ServerNotAllowedError:
         return  # reported as such
     if not is_mountable:
+        others = runtimes_that(
+            lambda each: each.launch is not None and each.launch.layout(context.run).takes_any_path
+        )
         yield (
             f"spec.model.cache: {context.run.spec.server.runtime} reads models from a repository "
-            f"of its own, into which they are copied; use runtime {' or '.join(OWN_RUNTIMES)}, or "
+            f"of its own, into which they are copied; use runtime {' or '.join(others)}, or "
             "leave cache out."
         )
 
