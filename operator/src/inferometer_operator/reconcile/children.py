@@ -1,10 +1,12 @@
 """The children of a run: the one list of the objects that the operator creates and deletes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from inferometer_api.plan.cluster_objects import (
+    LOADGEN,
+    SERVER,
     begun_name,
     fleet_name,
     inference_name,
@@ -30,6 +32,8 @@ _KINDS: dict[ChildRole, ChildKind] = {
     "fleet": "Service",
     "workload": "Workload",
 }
+_COMPONENTS: dict[ChildRole, str] = {"server": SERVER, "load": LOADGEN}
+"""Component of the pods of each Job."""
 CHILD_KINDS: tuple[ChildKind, ...] = tuple(dict.fromkeys(_KINDS.values()))
 """Every kind of the children, in the order of deletion."""
 OPTIONAL_KINDS: frozenset[ChildKind] = frozenset({"InferenceService", "Workload"})
@@ -64,6 +68,14 @@ def child_names(run_name: str) -> tuple[ChildName, ...]:
         "workload": workload_name(run_name),
     }
     return tuple(ChildName(role, kind, names[role]) for role, kind in _KINDS.items())
+
+
+def jobs_with_components(
+    children: Mapping[ChildRole, Json | None],
+) -> tuple[tuple[Json, str], ...]:
+    """Return the Jobs of a run that exist, each with the component of its pods."""
+    found = ((children.get(role), component) for role, component in _COMPONENTS.items())
+    return tuple((job, component) for job, component in found if job is not None)
 
 
 def run_children(observed: Observed, run_uid: str) -> Children:

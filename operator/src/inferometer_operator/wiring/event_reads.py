@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
+from inferometer_api.plan.cluster_objects import SERVER
 from inferometer_api.spec.scenario import PROFILES
 from inferometer_operator.cluster.reader import Reader
+from inferometer_operator.reconcile.children import jobs_with_components
 from inferometer_operator.reconcile.observed import ChildRole, Json
 from inferometer_operator.reconcile.pods import component, containers, is_live, is_ready, node, uid
 
@@ -41,8 +42,8 @@ async def read_warnings(
     """Return why pods are not created or do not start, if any have been missing for long."""
     about = [pod["metadata"]["uid"] for pod in pods if _hangs(pod)][:_MOST_LOGS_REQUESTED]
     live = Counter(component(pod) for pod in pods if is_live(pod))
-    for job, of in ((children.get("server"), SERVER), (children.get("load"), LOADGEN)):
-        if job is not None and live[of] < job["spec"]["parallelism"]:
+    for job, of in jobs_with_components(children):
+        if live[of] < job["spec"]["parallelism"]:
             about.append(job["metadata"]["uid"])
     inference = children.get("inference")
     if inference is not None and not live[SERVER]:

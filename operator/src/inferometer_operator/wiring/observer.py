@@ -11,14 +11,14 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
-from inferometer_api.plan.cluster_objects import LOADGEN, SERVER
+from inferometer_api.plan.cluster_objects import LOADGEN
 from inferometer_api.plan.load_report import LoadReport
 from inferometer_api.status.run_status import RunStatus
 from inferometer_api.timestamps import parse_time
 from inferometer_operator.cluster.loadgen_client import LoadgenClient
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.cluster.server_clock import local_time
-from inferometer_operator.reconcile.children import QUOTA_KIND, child_names
+from inferometer_operator.reconcile.children import QUOTA_KIND, child_names, jobs_with_components
 from inferometer_operator.reconcile.conditions import (
     find_condition,
     generation_of,
@@ -335,8 +335,8 @@ def _lacks_pods(children: Mapping[ChildRole, Json | None], pods: tuple[Json, ...
     known = {component(pod) for pod in pods}
     ended = (
         of
-        for job, of in ((children.get("server"), SERVER), (children.get("load"), LOADGEN))
-        if job is not None and (job.get("status") or {}).keys() & {"failed", "succeeded"}
+        for job, of in jobs_with_components(children)
+        if (job.get("status") or {}).keys() & {"failed", "succeeded"}
     )
     return any(of not in known for of in ended)
 
