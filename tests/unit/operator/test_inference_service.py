@@ -76,6 +76,19 @@ def test_the_predictor_runs_the_steps_of_a_manifest() -> None:
     assert mounts(server) == {"/model": True}
 
 
+def test_the_predictor_mounts_a_model_of_the_cache() -> None:
+    """With model.cache its server reads the volume of the node's cache, and nothing is fetched."""
+    model = {"uri": "https://models/m.onnx", "sha256": "a" * 64, "cache": "Node"}
+    run = read(a_run(model=model, server={"runtime": "KServe"}))
+    predictor = inference_service(server_job(run, OWNER, PLAIN), OWNER)["spec"]["predictor"]
+    (volume,) = (each for each in predictor["volumes"] if "csi" in each)
+    assert volume["csi"]["volumeAttributes"] == {"uri": model["uri"], "sha256": model["sha256"]}
+    assert "initContainers" not in predictor
+    (server,) = predictor["containers"]
+    assert mounts(server)[f"/sources/{volume['name']}"] is True
+    assert after("--model", server["command"]) == f"/sources/{volume['name']}/model.onnx"
+
+
 def test_kserve_adds_nothing_of_its_own() -> None:
     """No model, for which it would add an agent; one replica, no autoscaler, and no Ingress."""
     _, service = _objects(**_PLACED)

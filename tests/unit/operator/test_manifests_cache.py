@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.plan.cluster_objects import CACHE_ATTRIBUTES, CACHE_DRIVER
+from inferometer_operator.settings import KServe
 from support.condition_rows import a_cluster
 from support.manifests import after, mounts, server_pod
 from support.pretend_cluster import SETTINGS
@@ -70,7 +71,14 @@ def test_the_manifest_of_steps_is_fetched() -> None:
     ("installed", "server", "words"),
     [
         (False, {}, "spec.model.cache: the nodes of this cluster have no model cache"),
-        (True, {"runtime": "Triton"}, "spec.model.cache: Triton reads models from a repository"),
+        (
+            True,
+            {"runtime": "Triton"},
+            "spec.model.cache: a server of runtime Triton reads a copy of its model in a folder of "
+            "its own, and not the file in the cache; use runtime OnnxRuntime, OpenVino or "
+            "KServe, or leave cache out.",
+        ),
+        (True, {"runtime": "KServe"}, None),
         (True, {}, None),
     ],
 )
@@ -80,7 +88,8 @@ def test_a_cluster_without_it_refuses(
     words: str | None,
 ) -> None:
     """Accepted says why a run cannot have its model from the cache."""
-    settings = SETTINGS.model_copy(update={"model_cache": installed})
+    allowed = {"model_cache": installed, "kserve": KServe(enabled=True)}
+    settings = SETTINGS.model_copy(update=allowed)
     cluster = a_cluster({"model": CACHED, "server": server}, settings=settings).settle()
     if words is None:
         assert cluster.says("Accepted") == ("True", "Accepted")

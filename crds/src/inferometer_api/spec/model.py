@@ -124,8 +124,9 @@ inferometer.dev/allow-use=s3."""
 
     cache: Literal["Node"] | None = None
     """Node: server pods mount the model from the cache of their node, which downloads it once and \
-keeps it for later pods. Requires https:// or s3:// with sha256, runtime OnnxRuntime or OpenVino, \
-and the cache in the cluster (docs/how-to/scale-out.md). Absent: every pod fetches the model."""
+keeps it for later pods. Requires https:// or s3:// with sha256, runtime OnnxRuntime, OpenVino or \
+KServe, and the cache in the cluster (docs/how-to/scale-out.md). Absent: every pod fetches the \
+model."""
 
     manifest: ManifestSource | None = None
     """What the model is, what it needs, and the steps around it. Absent: model.yaml next to \

@@ -168,13 +168,13 @@ def _without_cache(context: ReconcileContext) -> Iterator[str]:
     except ServerNotAllowedError:
         return  # reported as such
     if not is_mountable:
-        others = runtimes_that(
+        *others, last = runtimes_that(
             lambda each: each.launch is not None and each.launch.layout(context.run).takes_any_path
         )
         yield (
-            f"spec.model.cache: {context.run.spec.server.runtime} reads models from a repository "
-            f"of its own, into which they are copied; use runtime {' or '.join(others)}, or "
-            "leave cache out."
+            f"spec.model.cache: a server of runtime {context.run.spec.server.runtime} reads a copy "
+            "of its model in a folder of its own, and not the file in the cache; use runtime "
+            f"{', '.join(others)} or {last}, or leave cache out."
         )
 
 
