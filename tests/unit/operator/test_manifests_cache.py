@@ -75,9 +75,9 @@ def test_the_manifest_of_steps_is_fetched() -> None:
             True,
             {"runtime": "Triton"},
             (
-                "spec.model.cache: a server of runtime Triton reads a copy of its model in a folder of "
-                "its own, and not the file in the cache; use runtime OnnxRuntime, OpenVino or "
-                "KServe, or leave cache out."
+                "spec.model.cache: a server of runtime Triton reads a copy of its model in a "
+                "folder of its own, and not the file in the cache; use runtime OnnxRuntime, "
+                "OpenVino or KServe, or leave cache out."
             ),
         ),
         (True, {"runtime": "KServe"}, None),
