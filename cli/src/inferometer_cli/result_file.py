@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from inferometer_api.results.reading import UnreadableDocumentError, read_result
+from inferometer_api.document import Document
+from inferometer_api.results.reading import ReadDocument, UnreadableDocumentError, read_result
 from inferometer_api.results.result import ResultDocument
 from inferometer_cli.cluster.options import ClusterOptions
 from inferometer_cli.exits import FailedError, RefusedError
@@ -31,6 +32,7 @@ WHICH_RESULT = _WHICH_RESULT.format("A RESULT")
 WHICH_RESULTS = _WHICH_RESULT.format("A or B")
 """How a command that takes two results reads their names; part of its help."""
 
+_Read = TypeVar("_Read", bound=Document)
 _LEAST_FREE_BYTES = 16 * 2**20
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 
@@ -56,6 +58,11 @@ def parse_result(text: bytes, *, source: str) -> ResultDocument:
         read = read_result(text, source=source)
     except UnreadableDocumentError as error:
         raise RefusedError(str(error)) from error
+    return show_notice(read)
+
+
+def show_notice(read: ReadDocument[_Read]) -> _Read:
+    """Print the notice of a document that was read, if it has one; return the document."""
     if read.notice:
         print_message(read.notice)
     return read.document

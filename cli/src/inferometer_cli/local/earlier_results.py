@@ -9,9 +9,9 @@ from inferometer_api.results.reading import read_result
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.digest import spec_digest
 from inferometer_cli.exits import FailedError
-from inferometer_cli.result_file import RESULT_NAME
+from inferometer_cli.result_file import RESULT_NAME, show_notice
 from inferometer_cli.result_store import open_store
-from inferometer_cli.terminal import print_error, print_message
+from inferometer_cli.terminal import print_error
 from inferometer_results.compare.run_to_run import name_spread
 
 _MOST_READ = 30
@@ -90,10 +90,7 @@ def _of_same_run(identity: Any, content: bytes, source: str) -> ResultDocument |
     """Return the result in a document; None if it is of another run, or no result."""
     try:
         if _identity(json.loads(content)) == identity:
-            read = read_result(content, source=source)
-            if read.notice:
-                print_message(read.notice)
-            return read.document
+            return show_notice(read_result(content, source=source))
     except (ValueError, RecursionError):
         # Another program's file, one of a newer version, or one that is nested too deeply.
         pass

@@ -250,6 +250,7 @@ def _exported(models: list[str]) -> "BrickSuite | None":
 
     from inferometer_api.layers.bricks import BrickSuite
     from inferometer_api.results.reading import UnreadableDocumentError, read_versioned
+    from inferometer_cli.result_file import show_notice
 
     if not models[0].endswith(".json"):
         return None
@@ -264,9 +265,7 @@ def _exported(models: list[str]) -> "BrickSuite | None":
             f"{models[0]} is no file of `inferometer bricks export`: "
             f"{' '.join(str(error).split())[:200]}"
         ) from error
-    if read.notice:
-        print_message(read.notice)
-    return read.document
+    return show_notice(read)
 
 
 def _document(found: _BrickRun) -> dict[str, Any]:

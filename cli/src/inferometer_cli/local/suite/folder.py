@@ -16,8 +16,7 @@ from inferometer_api.suite.outcome import execution_label
 from inferometer_api.suite.plan_suite import PlannedRun, SuitePlan
 from inferometer_api.suite.progress import WAITING, RunOutcome, State
 from inferometer_cli.exits import FailedError, RefusedError
-from inferometer_cli.result_file import RESULT_NAME
-from inferometer_cli.terminal import print_message
+from inferometer_cli.result_file import RESULT_NAME, show_notice
 from inferometer_results.store.server_machine import server_machine
 
 SUITE_FILE = "suite.json"
@@ -196,6 +195,4 @@ def _load(file: Path) -> ResultDocument:
         read = read_result(file.read_bytes(), source=str(file))
     except (OSError, UnreadableDocumentError) as error:
         raise RefusedError(f"Cannot read {file}: {error}.") from error
-    if read.notice:
-        print_message(read.notice)
-    return read.document
+    return show_notice(read)
