@@ -27,9 +27,9 @@ images:
     {{ $name }}: {{ toJson ($image.engines | default (ternary (index $ours $name) dict $isOurs)) }}
     {{- end }}
     {{- $others := .Values.images.serverEngines | default dict }}
-    {{- range $name := list "mlserver" "triton" }}
+    {{- range $name, $versions := omit $ours "serving" "servingGpu" }}
     {{- if not (hasKey ($.Values.images.servers | default dict) $name) }}
-    {{- $others = merge (dict) $others (pick $ours $name) }}
+    {{- $others = merge (dict) $others (dict $name $versions) }}
     {{- end }}
     {{- end }}
     {{- range $name, $versions := $others }}
