@@ -466,6 +466,8 @@ SEARCHES = frozenset(kind for kind, each in SCENARIOS.items() if each.steps == "
 """Kinds whose steps are probes, different in each run: only the peak sums them up."""
 PROFILED = frozenset(kind for kind, each in SCENARIOS.items() if each.executor == "profile")
 """Kinds in which a profiler runs: their figures are no baseline and compare with no others."""
+COLD_STARTS = frozenset(kind for kind, each in SCENARIOS.items() if each.profile.creates_servers)
+"""Kinds that measure the start of a new server."""
 BATCH_SWEEPS = frozenset(
     kind for kind, each in SCENARIOS.items() if each.varies == "batch size" and kind not in PROFILED
 )

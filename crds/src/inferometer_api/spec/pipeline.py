@@ -14,7 +14,7 @@ def _without_samples(spec: Any) -> Iterator[tuple[Where, str]]:
     if not spec.model.runs_steps_in_server:
         return
     for index, each in enumerate(spec.scenarios):
-        if each.accuracy is None and each.sampled_accuracy is None:
+        if each.evaluated is None:
             yield ("scenarios", index, each.kind), f"{each.kind} in scenario {each.name}"
 
 

@@ -399,7 +399,7 @@ cannot be resumed."""
     @property
     def starts_cold(self) -> bool:
         """Whether the start of the server is measured."""
-        return any(each.cold_start is not None for each in self.scenarios)
+        return any(each.load_profile.creates_servers for each in self.scenarios)
 
     @property
     def pulls_image(self) -> bool:

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from inferometer_api.ranking import Computation, engine_of
+from inferometer_api.scenarios.table import SCENARIOS, is_evaluation
 from inferometer_api.spec.scenario import Scenario
 from inferometer_api.spec.server import Server
 from inferometer_api.status.run_status import ScenarioSummary
@@ -23,6 +24,8 @@ Figures = Mapping[str, Mapping[str, float]]
 StepFigures = Mapping[StepKey, Mapping[str, float]]
 """The figures of every step of one run, by name."""
 _Key = TypeVar("_Key")
+_EVALUATED = ("sampledAccuracy", *filter(is_evaluation, SCENARIOS))
+"""Members of a scenario by which it evaluates the model."""
 MORE_IS_BETTER = {"qps": True, "p50": False}
 
 
@@ -149,7 +152,7 @@ def computation_of_run(
     names = {
         each["name"]
         for each in spec["scenarios"]
-        if each.get("accuracy") is not None or each.get("sampledAccuracy") is not None
+        if any(each.get(member) is not None for member in _EVALUATED)
     }
     known = any(each.name in names and each.verdict == "VALID" for each in scenarios)
     server = {key: each for key, each in (spec.get("server") or {}).items() if key != "placement"}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from inferometer_api.plan.cluster_objects import SERVER
-from inferometer_api.spec.scenario import PROFILES
+from inferometer_api.scenarios.table import COLD_STARTS
 from inferometer_operator.cluster.reader import Reader
 from inferometer_operator.reconcile.children import jobs_with_components
 from inferometer_operator.reconcile.observed import ChildRole, Json
@@ -16,8 +16,6 @@ _MOST_LOGS_REQUESTED = 4
 """Of many pods that hang, the first few explain why."""
 _FIRST_WARNINGS_SECONDS, _LONGEST_WARNINGS_SECONDS = 3.0, 60.0
 """How long pods hang before Events are read, and then the longest pause; the pauses double."""
-
-_STARTING = [kind for kind, profile in PROFILES.items() if profile.creates_servers]
 
 
 @dataclass(slots=True)
@@ -72,7 +70,7 @@ async def read_pulls(reader: Reader, run: Json, pods: tuple[Json, ...]) -> tuple
 
 def _starts_cold(run: Json) -> bool:
     scenarios = (run.get("spec") or {}).get("scenarios") or ()
-    return any(each.get(kind) is not None for each in scenarios for kind in _STARTING)
+    return any(each.get(kind) is not None for each in scenarios for kind in COLD_STARTS)
 
 
 def _hangs(pod: Json) -> bool:

@@ -6,12 +6,12 @@ from statistics import median
 from typing import Any
 
 from inferometer_api.results.result import ResultDocument
+from inferometer_api.scenarios.table import COLD_STARTS
 from inferometer_results.cold_start import cold_starts, phase_rows
 from inferometer_results.explore.eligibility import why_not_ranked
 from inferometer_results.store.scenario_rows import stack
 
 Row = Mapping[str, Any]
-KIND = "coldStart"
 _MOST_DOCUMENTS = 50
 
 
@@ -37,7 +37,7 @@ def cold_start_figures(
     """
     newest: dict[tuple[str, str], Row] = {}
     for row in rows:
-        if row["kind"] == KIND and not why_not_ranked(row):
+        if row["kind"] in COLD_STARTS and not why_not_ranked(row):
             newest.setdefault((stack(dict(row)), row["node"]), row)
     found = {}
     for place, row in list(newest.items())[:_MOST_DOCUMENTS]:

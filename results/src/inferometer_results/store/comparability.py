@@ -192,9 +192,7 @@ def _of_manifest(document: ResultDocument, scenario: str) -> dict[str, str]:
     """Return the model's manifest if a figure depends on it: its steps make or take the samples."""
     spec, environment = document.run.spec, document.environment
     sends_samples = any(
-        each.accuracy is not None or each.sampled_accuracy is not None
-        for each in spec.scenarios
-        if each.name == scenario
+        each.evaluated is not None for each in spec.scenarios if each.name == scenario
     )
     manifest = None if environment is None else environment.model.manifest
     if manifest is None or not (spec.model.runs_steps_in_server or sends_samples):
