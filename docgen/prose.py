@@ -28,7 +28,7 @@ _SUGGESTIONS = {
     r"what is (not known|asked|found|done)": "name the thing",
     r"come what may|in the end|for its part": "delete",
     r"thereof|therein|whereof|wherein": "of it, in it",
-    r"(Raises \w+|None|NaN|nothing) where": "if",
+    r"(Raises \w+|None|NaN|nothing|empty) where": "if",
     r"(is|are) no (text|number|list|object)": "is not a ...",
     r"any more": "delete, or no longer",
 }

@@ -39,13 +39,13 @@ def make_run(
 
 
 def status(cluster: Cluster, namespace: str, run: str) -> Json:
-    """Return the run's status, empty where it has none."""
+    """Return the run's status, empty if it has none."""
     run_status: Json = cluster.get("benchmarkrun", run, "--namespace", namespace).get("status", {})
     return run_status
 
 
 def condition(cluster: Cluster, namespace: str, run: str, kind: str) -> Json:
-    """Return a condition of the run, empty where it has none of that type."""
+    """Return a condition of the run, empty if it has none of that type."""
     conditions = status(cluster, namespace, run).get("conditions", [])
     return next((each for each in conditions if each["type"] == kind), {})
 

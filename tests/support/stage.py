@@ -154,12 +154,12 @@ class Stage:
         return found
 
     def status(self, name: str = "a-run") -> Object:
-        """Return the run's status, empty where it has none."""
+        """Return the run's status, empty if it has none."""
         found: Object = self.run(name).get("status") or {}
         return found
 
     def condition(self, kind: str, name: str = "a-run") -> Object:
-        """Return a condition of the run, empty where it has none of that type."""
+        """Return a condition of the run, empty if it has none of that type."""
         conditions = self.status(name).get("conditions") or []
         return next((each for each in conditions if each["type"] == kind), {})
 

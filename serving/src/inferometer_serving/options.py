@@ -124,7 +124,7 @@ class ServeOptions:
     allow_python_steps: bool = False
     """Whether Python in the manifest may run."""
     run: str = ""
-    """The run that the server was started for; empty where it was not."""
+    """The run that the server was started for; empty if it was not."""
     run_namespace: str = ""
     other_models: dict[str, Path] = field(default_factory=dict)
     """Further models that the server holds, by the names that they are served as."""

@@ -120,12 +120,12 @@ def _unknown(where: Where, root: "_Root") -> str:
 
 
 def as_sentence(text: str) -> str:
-    """Return the text with a full stop, where it does not end by itself."""
+    """Return the text with a full stop, if it does not end by itself."""
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def _with_found(text: str, data: Any, where: Where, root: "_Root") -> str:
-    """Return a sentence that says what was found where its text does not, with a hint."""
+    """Return a sentence that says what was found if its text does not, with a hint."""
     place = _as_written(where, data)
     try:
         value = functools.reduce(getitem, place, data)
@@ -155,7 +155,7 @@ def _as_written(where: Where, data: Any) -> Where:
 
 
 def _hint(value: Any, written: str, node: Schema) -> str:
-    """Return what to do about a value of the wrong type or spelling, empty where nothing helps."""
+    """Return what to do about a value of the wrong type or spelling, empty if nothing helps."""
     if isinstance(value, bool):
         words = "true, yes, on and y" if value else "false, no, off and n"
         is_text = (node.get("type") == "string" or "pattern" in node) and "enum" not in node
@@ -253,7 +253,7 @@ class _Root:
         return self._decimals.get(where) or describe_value(value)
 
     def node(self, where: Where) -> Schema:
-        """Return the schema of a place, empty where there is none."""
+        """Return the schema of a place, empty if there is none."""
         node = self._schema
         for step in where:
             node = _below(self._resolved(node), step)

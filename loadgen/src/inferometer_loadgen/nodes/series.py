@@ -51,7 +51,7 @@ def telemetry_of(window: NodeWindow, *, on_gpu: bool) -> NodeTelemetry:
 def filled(usage: Sequence[UsageSample], nodes: Sequence[NodeTelemetry]) -> list[UsageSample]:
     """Return samples of usage with the servers' part from the agents, where it is absent.
 
-    `nodes` are all that servers run on; empty where not every one has an agent.
+    `nodes` are all that servers run on; empty if not every one has an agent.
     """
     return [each if each.server_cpu_cores is not None else _filled(each, nodes) for each in usage]
 
