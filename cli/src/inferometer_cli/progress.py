@@ -11,9 +11,10 @@ from rich.progress import Progress as Bars
 from rich.table import Column
 
 from inferometer_api.plan.reports import STAGE_PHRASES, ProgressReport
+from inferometer_api.wording import counted
 from inferometer_cli.terminal import ProgressFormat, print_event
 from inferometer_cli.time_left import RemainingTime
-from inferometer_results.quantity import counted, long_duration, significant, time_unit
+from inferometer_results.quantity import long_duration, significant, time_unit
 
 
 @dataclass(frozen=True, slots=True)

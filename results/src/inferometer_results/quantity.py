@@ -73,11 +73,6 @@ def percent(share: float) -> str:
     return f"{significant(round(share * 100, _PERCENT_DIGITS))} %"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number of things: 1 run, 1,200 runs."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def duration(nanoseconds: float | None) -> str:
     """Return a time in a suitable unit: 41.2 ms."""
     return time_unit([nanoseconds]).named(nanoseconds)

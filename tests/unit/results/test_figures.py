@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferometer_api.wording import counted
 from inferometer_results.quantity import (
     DASH,
-    counted,
     duration,
     energy,
     percent,

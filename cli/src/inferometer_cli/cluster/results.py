@@ -8,8 +8,8 @@ from typing import Any
 
 from inferometer_api.plan.cluster_objects import RESULT_FILE, RUN_UID_LABEL
 from inferometer_api.results.gzip_members import IncompleteError, decompress
-from inferometer_api.spec.problems import as_sentence
 from inferometer_api.status.run_status import ExportedResult, ResultReference
+from inferometer_api.wording import as_sentence
 from inferometer_cli.cluster.api import Cluster, NotThereError
 from inferometer_cli.cluster.results_service import ResultsService
 from inferometer_cli.cluster.run_summary import headline

@@ -12,10 +12,10 @@ from inferometer_api.results.verdict_sentences import (
     scenario_count,
     valid_sentence,
 )
-from inferometer_api.spec.problems import as_sentence
 from inferometer_api.status.condition_reasons import ReasonName
 from inferometer_api.status.run_status import Condition, RunStatus
 from inferometer_api.timestamps import parse_time
+from inferometer_api.wording import as_sentence
 from inferometer_cli.cluster.runs import SeenRun
 from inferometer_cli.exits import ExitCode
 from inferometer_cli.terminal import printable

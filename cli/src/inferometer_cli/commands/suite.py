@@ -10,13 +10,13 @@ import yaml
 
 from inferometer_api.suite.plan_suite import ANYWHERE, SuitePlan, System
 from inferometer_api.suite.spec import BenchmarkSuite
+from inferometer_api.wording import counted
 from inferometer_cli.cluster.options import ClusterOptions, ContextOption, KubeconfigOption
 from inferometer_cli.command_group import CommandGroup
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.run_file import SetOption
 from inferometer_cli.suite_file import plan_file, read_suite
 from inferometer_cli.terminal import print_message, print_output
-from inferometer_results.quantity import counted
 
 app = CommandGroup("suite", help="Plan suites: a matrix of runs over models, stacks and nodes.")
 _FormatOption = Annotated[

@@ -198,7 +198,7 @@ def _keep(tuning: "Tuning", directory: Path, *, ran_to_completion: bool) -> None
 
 
 def _unfinished_sentence(tuning: "Tuning", directory: Path) -> str:
-    from inferometer_results.quantity import counted
+    from inferometer_api.wording import counted
 
     confirmed = len(tuning.confirmed)
     results = f" and the results of {counted(confirmed, 'confirmation')}" if confirmed else ""

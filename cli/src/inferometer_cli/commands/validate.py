@@ -16,6 +16,7 @@ from inferometer_api.scenarios.planned_duration import (
 from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.suite.spec import BenchmarkSuite
+from inferometer_api.wording import counted
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.node_benchmark_file import read_node_benchmark
 from inferometer_cli.run_file import (
@@ -27,7 +28,7 @@ from inferometer_cli.run_file import (
 )
 from inferometer_cli.suite_file import cell_runs, plan_file, read_suite
 from inferometer_cli.terminal import print_message, print_output
-from inferometer_results.quantity import counted, long_duration
+from inferometer_results.quantity import long_duration
 
 
 def validate(

@@ -10,10 +10,10 @@ from inferometer_analysis.tune.candidates import Candidate
 from inferometer_analysis.tune.halving import Halving, plan_rungs
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.wording import counted
 from inferometer_cli.exits import STOPPED_STATES, FailedError
 from inferometer_cli.local.accuracy_floor import AccuracyFloor
 from inferometer_results.compare.outputs import agreement_sentence, output_agreement
-from inferometer_results.quantity import counted
 from inferometer_results.wording.accuracy import figure_text
 
 Measure = Callable[[BenchmarkRun], ResultDocument]

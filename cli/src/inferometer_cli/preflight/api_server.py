@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator, Mapping
 
 from inferometer_api.crd import NAME, VERSION, custom_resource_definition
+from inferometer_api.wording import short_list
 from inferometer_cli.preflight.check import (
     Check,
     Json,
     Unread,
     blocked,
     ok,
-    short_list,
     unknown,
     warning,
 )

@@ -53,12 +53,6 @@ def unknown(about: str, message: str) -> Check:
     return Check("unknown", about, message)
 
 
-def short_list(names: Sequence[str], most: int = 5) -> str:
-    """Return a short list of names."""
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
-
-
 def lines(checks: Sequence[Check]) -> Iterator[str]:
     """Yield a line for each check: its state, what it is about, what was found."""
     width = max(len(check.about) for check in checks)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from inferometer_api.crd import NODE_BENCHMARK_PLURAL
 from inferometer_api.nodes.benchmark import MOST_NODES, NodeBenchmark
 from inferometer_api.nodes.selection import GPU_RESOURCE, nodes_to_measure
+from inferometer_api.wording import short_list
 from inferometer_cli.cluster.api import Cluster, ClusterUnreachableError
 from inferometer_cli.preflight.assess import cluster_checks, creation_check, settings_of
 from inferometer_cli.preflight.check import (
@@ -14,7 +15,6 @@ from inferometer_cli.preflight.check import (
     Unread,
     blocked,
     ok,
-    short_list,
     unknown,
     warning,
 )

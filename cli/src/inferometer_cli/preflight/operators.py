@@ -9,13 +9,13 @@ from pydantic import ValidationError
 
 from inferometer_api.plan.cluster_objects import LEASE
 from inferometer_api.timestamps import parse_time
+from inferometer_api.wording import short_list
 from inferometer_cli.preflight.check import (
     Check,
     Json,
     Unread,
     blocked,
     ok,
-    short_list,
     unknown,
     warning,
 )

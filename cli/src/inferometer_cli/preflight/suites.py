@@ -16,6 +16,7 @@ from inferometer_api.suite.plan_suite import (
 )
 from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_api.suite.systems import find_systems, left_out_nodes
+from inferometer_api.wording import counted, short_list
 from inferometer_cli.cluster.api import Cluster, ClusterUnreachableError
 from inferometer_cli.preflight.assess import (
     RequestedRun,
@@ -24,7 +25,7 @@ from inferometer_cli.preflight.assess import (
     run_checks,
     settings_of,
 )
-from inferometer_cli.preflight.check import Check, Json, Unread, blocked, ok, short_list, unknown
+from inferometer_cli.preflight.check import Check, Json, Unread, blocked, ok, unknown
 from inferometer_cli.preflight.images import named_classes
 from inferometer_cli.preflight.operators import ASSUMED
 from inferometer_cli.preflight.pods import Pods, pods_of
@@ -40,7 +41,6 @@ from inferometer_cli.preflight.survey import (
 from inferometer_operator.reconcile.references import run_references
 from inferometer_operator.reconcile.suite.reuse import lacking_for_reuse
 from inferometer_operator.settings import Settings
-from inferometer_results.quantity import counted
 
 
 def assess_suite(cluster: Cluster, suite: BenchmarkSuite) -> Iterator[Check]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from inferometer_api.wording import counted
 from inferometer_cli.text_table import Row, print_rows, print_sentences
 from inferometer_results.history.change_points import (
     FEWEST_BEFORE,
@@ -14,7 +15,7 @@ from inferometer_results.history.change_points import (
 )
 from inferometer_results.history.series import Series, SeriesName, figure_kind
 from inferometer_results.history.trend import Change, Trend
-from inferometer_results.quantity import Unit, counted, energy_unit, percent, significant, time_unit
+from inferometer_results.quantity import Unit, energy_unit, percent, significant, time_unit
 
 _HEIGHT = 8
 _WIDEST = 100

@@ -22,6 +22,7 @@ from inferometer_api.patterns import MEANINGS
 from inferometer_api.rules import FaultsError, Where, format_path
 from inferometer_api.schema import Schema, json_schema
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_api.wording import as_sentence
 
 _SHORT = 60
 _USER = re.compile(r"^([A-Za-z][\w.+-]*://|(?!file:)(?=[^/@]*:)).*@", re.DOTALL)
@@ -117,11 +118,6 @@ def _unknown(where: Where, root: "_Root") -> str:
     if not known:
         return f"unknown field: {format_path(where[:-1])} takes none, write {{}}."
     return f"unknown field; the fields are {', '.join(known)}."
-
-
-def as_sentence(text: str) -> str:
-    """Return the text with a full stop, if it does not end by itself."""
-    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def _with_found(text: str, data: Any, where: Where, root: "_Root") -> str:

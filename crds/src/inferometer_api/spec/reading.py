@@ -10,12 +10,12 @@ from inferometer_api.rules import Where, format_path
 from inferometer_api.spec.overrides import OverrideError, with_override
 from inferometer_api.spec.problems import (
     Problem,
-    as_sentence,
     describe_errors,
     describe_value,
 )
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.yaml_text import UnreadableTextError, YamlText, read_yaml
+from inferometer_api.wording import as_sentence
 
 _Read = TypeVar("_Read", bound=Document)
 _SUITE_HINT = " `inferometer run FILE` measures a suite, `inferometer suite plan` prints its runs."

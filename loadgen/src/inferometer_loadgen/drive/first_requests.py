@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from inferometer_api.scenarios.step_setting import FIRST_QUERIES
-from inferometer_api.spec.problems import as_sentence
+from inferometer_api.wording import as_sentence
 from inferometer_loadgen.drive import OpenConnection
 from inferometer_loadgen.wire import (
     Connection,

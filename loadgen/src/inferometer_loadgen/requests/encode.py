@@ -14,7 +14,7 @@ from tritonclient.utils import (  # type: ignore[import-untyped]  # has no types
 
 from inferometer_api.results.result import Tensor
 from inferometer_api.spec.load import Load
-from inferometer_api.spec.problems import as_sentence
+from inferometer_api.wording import as_sentence
 from inferometer_loadgen.requests.inputs import InputRefusedError, Tensors
 from inferometer_loadgen.wire import EncodedRequest
 from inferometer_loadgen.wire.contract import printable_line

@@ -10,7 +10,8 @@ from markupsafe import Markup
 
 from inferometer_analysis.patterns import OperatorNode, Pattern, repeated_patterns
 from inferometer_analysis.weight_values import BITS, EDGES, WeightValues
-from inferometer_results.quantity import count_of, counted, size
+from inferometer_api.wording import counted
+from inferometer_results.quantity import count_of, size
 from inferometer_results.report.axis import linear_axis, span_axis
 from inferometer_results.report.chart import Area, Chart
 from inferometer_results.report.page import content_policy, page_style, template_environment

@@ -7,7 +7,7 @@ from typing import Any
 
 from inferometer_analysis.advice import Advice, MeasuredVariant
 from inferometer_analysis.samples import Interval
-from inferometer_results.quantity import counted
+from inferometer_api.wording import counted
 
 
 @dataclass(frozen=True, slots=True)

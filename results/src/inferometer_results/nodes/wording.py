@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from inferometer_api.nodes.characteristics import MatrixUnit, NodeCharacteristics, NodeFigure
-from inferometer_results.quantity import DASH, byte_unit, counted, duration, percent, significant
+from inferometer_api.wording import counted
+from inferometer_results.quantity import DASH, byte_unit, duration, percent, significant
 
 HEADINGS = ("figure", "at", "value", "95 % low", "95 % high", "best")
 _SHOWN = (

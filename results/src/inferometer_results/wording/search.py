@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from inferometer_api.results.peak_words import known_range
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step
 from inferometer_api.results.search import Knee, Peak, RepeatFigure, RepeatSummary
-from inferometer_results.quantity import DASH, counted, duration, energy, percent, significant
+from inferometer_api.wording import counted
+from inferometer_results.quantity import DASH, duration, energy, percent, significant
 from inferometer_results.wording.accuracy import accuracy_sentences
 from inferometer_results.wording.server_time import pipeline_sentences
 

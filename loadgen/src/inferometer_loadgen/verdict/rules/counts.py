@@ -2,7 +2,7 @@
 
 from inferometer_api.results.result import Counts, Step
 from inferometer_api.scenarios.step_setting import Closed, Open, TraceArrivals
-from inferometer_api.spec.problems import as_sentence
+from inferometer_api.wording import as_sentence
 from inferometer_loadgen.schedule.steps import End, StepPlan, sufficient_samples
 from inferometer_loadgen.verdict.measurement import (
     ERROR_RATE_LIMIT,

@@ -14,6 +14,7 @@ from inferometer_api.nodes.benchmark import (
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.wire_rates import POD_TO_POD, WIRE_FIGURES
 from inferometer_api.timestamps import format_time, parse_time
+from inferometer_api.wording import counted
 from inferometer_operator.reconcile.conditions import clip
 from inferometer_operator.reconcile.context import is_deleting
 from inferometer_operator.reconcile.nodes.draft import NodeBenchmarkDraft, is_true
@@ -58,7 +59,7 @@ def decide(
             for row in rows
         ]
         draft.update(nodes=rows, display=_display(rows))
-        draft.set("Accepted", "True", "Accepted", f"{len(rows)} nodes match.")
+        draft.set("Accepted", "True", "Accepted", f"The spec matches {counted(len(rows), 'node')}.")
         if all(row.state in OVER for row in rows):
             _finish(spec, draft, rows)
         else:
@@ -211,7 +212,7 @@ def _finish(
         text = f"{len(failed)} of {len(rows)} nodes failed: {names}{more}. {failed[0].message}"
         draft.end("Failed", "SomeFailed", text)
     else:
-        draft.end("Complete", "Measured", f"{measured} nodes were measured.")
+        draft.end("Complete", "Measured", f"Measured: {counted(measured, 'node')}.")
     _retire(spec, draft)
 
 

@@ -29,6 +29,7 @@ from inferometer_api.suite.status import (
 )
 from inferometer_api.suite.wording import gate_sentence, gate_word
 from inferometer_api.timestamps import format_time
+from inferometer_api.wording import counted
 from inferometer_operator.reconcile.suite.draft import SuiteDraft
 
 _MOST_CURRENT = _MOST_REUSED = 20
@@ -117,7 +118,7 @@ def _accepted_text(
     observed: SuiteObserved,
 ) -> str:
     """Return what was accepted; only the first operator knows the notes."""
-    text = f"{len(plan.cells)} cells, {len(plan.runs)} runs."
+    text = f"{counted(len(plan.cells), 'cell')}, {counted(len(plan.runs), 'run')}."
     known = [
         each.message
         for each in draft.status.conditions
