@@ -103,6 +103,7 @@ def test_the_agents_read_its_counters_and_nothing_else_of_it() -> None:
     ("values", "place", "word"),
     [
         ({"quota": "many"}, "/modelCache/quota", "pattern"),
+        ({"quota": "0"}, "/modelCache/quota", "pattern"),
         ({"eviction": "LFU"}, "/modelCache/eviction", "LRU"),
         ({"folder": "models"}, "/modelCache/folder", "pattern"),
         ({"privileged": True}, "/modelCache", "privileged"),

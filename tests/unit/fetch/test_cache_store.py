@@ -281,3 +281,27 @@ def test_a_plugin_does_not_start_in_the_folder_of_others(
     assert "modelCache.folder" in capsys.readouterr().err
     assert (tmp_path / "trash" / "photo").exists()
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--quota", "0", "is no size above 0"),
+        ("--quota", "-1Gi", "is no size above 0"),
+        ("--quota", "10GB", "is no size above 0"),
+        ("--max-model", "0Gi", "is no size above 0"),
+        ("--verify-hours", "0", "must be a number of hours above 0"),
+        ("--verify-hours", "-1", "must be a number of hours above 0"),
+        ("--verify-hours", "nan", "must be a number of hours above 0"),
+        ("--verify-hours", "inf", "must be a number of hours above 0"),
+    ],
+)
+def test_limits_that_limit_nothing_are_refused(
+    option: str, value: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program ends with what is wrong, and makes nothing in its folder."""
+    folder = tmp_path / "models"
+    with pytest.raises(SystemExit):
+        main(["--socket", str(tmp_path / "s"), "--folder", str(folder), f"{option}={value}"])
+    assert words in capsys.readouterr().err
+    assert not folder.exists()

@@ -52,11 +52,11 @@ def test_without_a_gpu_the_command_says_so(
     assert "cuda-bindings is not installed" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("quota", ["", "Gi", "1 Gi", "1ki", "1g", "-1"])
+@pytest.mark.parametrize("quota", ["", "Gi", "1 Gi", "1ki", "1g", "-1", "0"])
 def test_a_quota_that_is_no_size_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], quota: str
 ) -> None:
     """The message says how a size is written."""
     with pytest.raises(SystemExit):
         main(["--folder", str(tmp_path), f"--quota={quota}"])
-    assert "is no size such as 20Gi" in capsys.readouterr().err
+    assert "is no size above 0, such as 20Gi" in capsys.readouterr().err

@@ -5,7 +5,9 @@ or socket cannot be used.
 """
 
 import argparse
+import math
 import os
+import platform
 import signal
 import sys
 import threading
@@ -18,7 +20,7 @@ from pathlib import Path
 import structlog
 
 from inferometer_api.plan.cluster_objects import CACHE_DRIVER
-from inferometer_api.spec.resolve import whole_bytes
+from inferometer_api.spec.resolve import read_bytes_above_zero
 from inferometer_fetch.cache.access import Access
 from inferometer_fetch.cache.csi_server import (
     CsiService,
@@ -134,7 +136,20 @@ def _write_statistics(cache: NodeCache, file: Path, ended: threading.Event) -> N
 
 
 def _bytes(text: str) -> int:
-    return whole_bytes(text)
+    try:
+        return read_bytes_above_zero(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _hours(text: str) -> float:
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = 0.0
+    if not 0 < hours < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of hours above 0")
+    return hours
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -170,7 +185,9 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
         help="The kubelet's folder; targets elsewhere are refused.",
     )
     parser.add_argument("--driver", default=CACHE_DRIVER, help="Name of the CSI driver.")
-    parser.add_argument("--node", default=os.environ.get("NODE_NAME", ""), help="Name of the node.")
+    parser.add_argument(
+        "--node", default=os.environ.get("NODE_NAME") or platform.node(), help="Name of the node."
+    )
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
@@ -198,7 +215,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         "fetch again (fetch time x popularity / size), or the one used longest ago.",
     )
     parser.add_argument(
-        "--verify-hours", type=float, default=24.0, help="Time between checks of all checksums."
+        "--verify-hours", type=_hours, default=24.0, help="Time between checks of all checksums."
     )
     parser.add_argument(
         "--parser-user",

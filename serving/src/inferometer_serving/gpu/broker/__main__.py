@@ -9,7 +9,6 @@ cannot be used.
 
 import argparse
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 import orjson
 import structlog
 
-from inferometer_api.spec.resolve import whole_bytes
+from inferometer_api.spec.resolve import read_bytes_above_zero
 from inferometer_serving.gpu.broker.payoff import measure_constants
 from inferometer_serving.gpu.broker.server import Broker, listen
 from inferometer_serving.gpu.broker.weight_cache import WeightCache
@@ -28,7 +27,6 @@ from inferometer_serving.gpu.device import GpuUnavailableError, gpu_count
 from inferometer_serving.gpu.shared_memory import open_gpu_memory
 
 _EXIT_REFUSED = 2
-_QUANTITY = re.compile(r"[0-9]+(k|[MGT]|[KMGT]i)?")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -130,9 +128,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _quota(text: str) -> int:
-    if not _QUANTITY.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 20Gi")
-    return whole_bytes(text)
+    try:
+        return read_bytes_above_zero(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 if __name__ == "__main__":
