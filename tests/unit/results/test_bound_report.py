@@ -12,6 +12,7 @@ from inferometer_results.layers.bound_report import (
     bound_report,
     bound_sentences,
 )
+from inferometer_results.layers.machine_views import bound_rows, layer_machines
 from support.layer_graphs import MACHINE, layer_graph
 from support.node_documents import a_figure, a_node_document
 
@@ -79,6 +80,25 @@ def test_one_peak_of_the_node_is_named() -> None:
 def test_peaks_of_other_conditions_do_not_count(figures: Sequence[NodeFigure]) -> None:
     """Nor lower ones, as of a busy machine: the roofline would be above what is possible."""
     assert _peaks(*figures) == (1e11, 40e9)
+
+
+def test_the_explorer_takes_the_peaks_of_equal_machines_alone() -> None:
+    """Equal are processor, number of CPUs and kernel, as in the name that timings have."""
+    name = "A CPU, 2 CPUs, AVX-512 VNNI, Linux 6.18"
+    machine = MACHINE.model_copy(update={"name": name, "copy_bytes_per_second": 1.0})
+    machine = machine.model_copy(update={"flops_per_second": 1.0})
+    variant = VariantTiming(nanoseconds=[9000], precision="FP32", version="1", difference=0.0)
+    graph = _GRAPH.model_copy(update={"layout": "Plain"})
+    timings = LayerTimings(
+        machine=machine, seconds=1.0, variants={"onnxruntime:FP32:1": variant}, graphs=[graph]
+    )
+    for document, rate in (
+        (a_node_document(figures=[_PRODUCT]), 2e11),
+        (a_node_document(figures=[_PRODUCT], cpu_model="Another CPU"), 1.0),
+        (a_node_document(figures=[_PRODUCT], cpu_model="A"), 1.0),
+    ):
+        (row,) = bound_rows([timings], layer_machines([timings]), [document])
+        assert row.report.arithmetic.rate == rate
 
 
 def test_peaks_are_those_of_as_many_threads() -> None:

@@ -18,6 +18,7 @@ from inferometer_results.layers.advice_report import (
 )
 from inferometer_results.layers.bound_report import BoundReport, bound_document, bound_report
 from inferometer_results.layers.machine_views import bound_rows, layer_machines
+from support.node_documents import a_figure, a_node_document, recorded_gpu_node
 
 _DATA = Path(__file__).parents[2] / "data" / "layers"
 
@@ -46,6 +47,38 @@ def test_a_recorded_bound_covers_all_layers_and_lies_below_the_latency(name: str
     assert {"onnxruntime", "cudnn", "cublas"} & set(report.bound.by_engine) - {"onnxruntime"}
     assert report.roofline_ns is not None
     assert report.roofline_ns < report.bound.sequential_ns
+
+
+def test_peaks_of_a_measured_node_raise_the_roofline_of_its_gpu() -> None:
+    """Those of its model count, in the precision of the bound; others and those of CPUs do not."""
+    timings = _recorded("resnet50-1-TF32")
+    machine = timings.machine
+    flops, bandwidth = 2 * machine.peak_flops("TF32"), 2 * machine.copy_bytes_per_second
+    node = recorded_gpu_node()
+    cards = [
+        node.machine.gpus[0],
+        node.machine.gpus[0].model_copy(update={"index": 1, "name": "NVIDIA H200 NVL"}),
+    ]
+    node = node.model_copy(
+        update={
+            "machine": node.machine.model_copy(update={"gpus": cards}),
+            "figures": [
+                a_figure("gpu/gemm", "flop/s", flops, precision="TF32", gpu=0),
+                a_figure("gpu/gemm", "flop/s", 9 * flops, precision="TF32", gpu=1),
+                a_figure("gpu/gemm", "flop/s", 9 * flops, precision="FP16", gpu=0),
+                a_figure("gemm", "flop/s", 9 * flops, precision="TF32", threads=1),
+                a_figure("gpu/stream/triad", "bytes/s", bandwidth, gpu=0),
+                a_figure("gpu/stream/read", "bytes/s", 9 * bandwidth, gpu=1),
+                a_figure("memcpy", "bytes/s", 9 * bandwidth, source=0, destination=0),
+            ],
+        }
+    )
+    other = a_node_document(figures=[a_figure("gemm", "flop/s", 1e20, precision="TF32", threads=1)])
+    (own,) = bound_rows([timings], layer_machines([timings]))
+    (row,) = bound_rows([timings], layer_machines([timings]), [node, other])
+    assert (row.report.arithmetic.rate, row.report.bandwidth.rate) == (flops, bandwidth)
+    assert own.report.roofline_ns is not None
+    assert row.report.roofline_ns == pytest.approx(own.report.roofline_ns / 2)
 
 
 def test_the_work_of_a_gpu_lies_between_bound_and_latency() -> None:

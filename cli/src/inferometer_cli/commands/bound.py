@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from inferometer_api.layers.bricks import BrickSuite
     from inferometer_api.layers.graph import LayerGraph
     from inferometer_api.layers.timings import KernelTiming, LayerTimings
-    from inferometer_api.nodes.characteristics import NodeCharacteristics
     from inferometer_cli.local.layers import LayerSettings, Variant
     from inferometer_results.store.store import Store
 
@@ -73,10 +72,9 @@ def bound(  # noqa: PLR0913 - one argument for each option
     The lower bound is the sum of the fastest known timings of all layers, by ONNX Runtime and
     OpenVINO, or on a GPU by ONNX Runtime's CUDA provider, cuDNN, cuBLAS and sums on matrix units;
     the critical path is what unlimited parallelism would leave of it. The roofline follows from the
-    machine's peak arithmetic and bandwidth, as measured now or, on a CPU and if that is more, by
-    inferometer node in the last 30 days. On a GPU, inputs and outputs stay in its memory. --fill
-    times the layers that the database lacks, which takes about a minute for 100 different layers on
-    a CPU.
+    machine's peak arithmetic and bandwidth, as measured now or, if that is more, by inferometer
+    node in the last 30 days. On a GPU, inputs and outputs stay in its memory. --fill times the
+    layers that the database lacks, which takes about a minute for 100 different layers on a CPU.
     """
     from inferometer_cli.commands.serve import fetched_model
     from inferometer_cli.local.files import check_manifest_of
@@ -95,12 +93,11 @@ def bound(  # noqa: PLR0913 - one argument for each option
         with open_store(database) as store:
             if device == "GPU":
                 request = gpu_bound_request(file, settings, wanted, rounds, fill=fill)
-                node: list[NodeCharacteristics] = []
             else:
                 variants = tuple(Variant(file, engine, wanted, threads) for engine in ENGINES)
                 request = BoundRequest(settings, wanted, variants, rounds, fill=fill)
-                node = recent_measurements(store)
             found = measure_bound(store, request.variants[0].model, request)
+            node = recent_measurements(store)
     document = bound_document(
         bound_report(uri, wanted, found.graph, found.known, found.measured, node)
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from inferometer_api.layers.timings import MachineState
 from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure
 
 
@@ -15,40 +16,81 @@ class NodePeak:
 
 
 def product_peak(
-    documents: Sequence[NodeCharacteristics], precision: str, threads: int
+    documents: Sequence[NodeCharacteristics], precision: str, machine: MachineState
 ) -> NodePeak | None:
-    """Return the highest operations per second of a matrix product with so many threads."""
+    """Return the highest operations per second of a matrix product on a machine.
+
+    On a CPU it is that of as many threads.
+    """
     return _highest(
         NodePeak(figure.best, document.started_at[:10])
         for document in documents
         for figure in document.figures
-        if figure.name == "gemm"
-        and figure.setting.get("precision") == precision
-        and figure.setting.get("threads") == str(threads)
+        if figure.setting.get("precision") == precision
+        and _is_product_of(machine, figure, document)
     )
 
 
-def bandwidth_peak(documents: Sequence[NodeCharacteristics], threads: int) -> NodePeak | None:
-    """Return the highest rate at which so many threads read and write bytes, in any cache.
+def bandwidth_peak(
+    documents: Sequence[NodeCharacteristics], machine: MachineState
+) -> NodePeak | None:
+    """Return the highest rate at which a machine reads and writes bytes, in any cache.
 
-    It is that of a loop of STREAM, or of a copy by one thread, times the number of threads: a copy
-    reads and writes each byte.
+    On a CPU it is that of a loop of STREAM by as many threads, or of a copy by one thread, times
+    the number of threads. A copy reads and writes each byte.
     """
     return _highest(
         NodePeak(factor * figure.best, document.started_at[:10])
         for document in documents
         for figure in document.figures
-        if (factor := _factor(figure, threads))
+        if (factor := _factor(machine, figure, document))
     )
 
 
-def _factor(figure: NodeFigure, threads: int) -> int:
+def measurements_like(
+    documents: Iterable[NodeCharacteristics], machine: MachineState
+) -> list[NodeCharacteristics]:
+    """Return the measurements of machines that are equal as far as timings know them."""
+    return [each for each in documents if _is_equal(machine, each)]
+
+
+def _is_equal(machine: MachineState, document: NodeCharacteristics) -> bool:
+    if machine.device == "GPU":
+        return bool(_gpus_like(machine, document))
+    identity = document.machine
+    kernel = ".".join(identity.kernel.split(".")[:2])
+    cpu = f"{identity.cpu_model or identity.architecture}, {identity.cpu_count} CPUs, "
+    return machine.name.startswith(cpu) and machine.name.endswith(f", Linux {kernel}")
+
+
+def _gpus_like(machine: MachineState, document: NodeCharacteristics) -> set[str]:
+    """Return the indices of a node's GPUs that are of the machine's model."""
+    return {
+        str(each.index)
+        for each in document.machine.gpus
+        if machine.name.startswith(f"{each.name}, ")
+    }
+
+
+def _is_product_of(
+    machine: MachineState, figure: NodeFigure, document: NodeCharacteristics
+) -> bool:
+    setting = figure.setting
+    if machine.device == "GPU":
+        return figure.name == "gpu/gemm" and setting.get("gpu") in _gpus_like(machine, document)
+    return figure.name == "gemm" and setting.get("threads") == str(machine.threads)
+
+
+def _factor(machine: MachineState, figure: NodeFigure, document: NodeCharacteristics) -> int:
     """Return what turns a figure into bytes per second of all threads; 0 if nothing does."""
     setting = figure.setting
+    if machine.device == "GPU":
+        is_stream = figure.name.startswith("gpu/stream/")
+        return int(is_stream and setting.get("gpu") in _gpus_like(machine, document))
     if figure.name.startswith("stream/"):
-        return int(setting.get("threads") == str(threads) and "node" not in setting)
+        return int(setting.get("threads") == str(machine.threads) and "node" not in setting)
     is_copy = figure.name == "memcpy" and setting.get("source") == setting.get("destination")
-    return 2 * threads if is_copy else 0
+    return 2 * machine.threads if is_copy else 0
 
 
 def _highest(peaks: Iterable[NodePeak]) -> NodePeak | None:

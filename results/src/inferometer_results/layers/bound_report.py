@@ -17,7 +17,7 @@ from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import LayerFailure, LayerTimings, MachineState
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.peaks import NodePeak, bandwidth_peak, product_peak
-from inferometer_results.quantity import counted
+from inferometer_api.wording import counted
 
 _MOST_NAMED = 10
 _DEFAULT = "Default"
@@ -85,8 +85,8 @@ def bound_report(
     machine = measured.machine
     flops = machine.peak_flops(precision)
     has_peaks = flops > 0 and machine.copy_bytes_per_second > 0
-    arithmetic = _higher(flops, product_peak(node, precision, machine.threads))
-    bandwidth = _higher(machine.copy_bytes_per_second, bandwidth_peak(node, machine.threads))
+    arithmetic = _higher(flops, product_peak(node, precision, machine))
+    bandwidth = _higher(machine.copy_bytes_per_second, bandwidth_peak(node, machine))
     return BoundReport(
         model=model,
         precision=precision,

@@ -1,6 +1,6 @@
 """Answers from the layer database which machine is fast for a model, and vice versa."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from inferometer_analysis.advice import paired_gain
@@ -9,6 +9,8 @@ from inferometer_analysis.bricks.predict import Prediction, predict
 from inferometer_analysis.samples import Interval
 from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import LayerTimings, MachineState
+from inferometer_api.nodes.characteristics import NodeCharacteristics
+from inferometer_api.nodes.peaks import measurements_like
 from inferometer_results.layers.bound_report import BoundReport, bound_report, variant_words
 from inferometer_results.store.layer_timings import joined
 
@@ -73,9 +75,14 @@ def layer_machines(documents: Iterable[LayerTimings]) -> list[LayerMachine]:
 
 
 def bound_rows(
-    documents: Iterable[LayerTimings], machines: Iterable[LayerMachine]
+    documents: Iterable[LayerTimings],
+    machines: Iterable[LayerMachine],
+    nodes: Sequence[NodeCharacteristics] = (),
 ) -> list[BoundRow]:
-    """Return the bounds of each measured model: the newest of each machine and precision."""
+    """Return the bounds of each measured model: the newest of each machine and precision.
+
+    `nodes` are all measurements of nodes: those of equal machines raise the peaks of a roofline.
+    """
     known = {_key(each.state): each.timings for each in machines}
     rows: dict[tuple[str, ...], BoundRow] = {}
     for each in documents:
@@ -83,7 +90,12 @@ def bound_rows(
             if graph.layout == "Plain" and each.variants:
                 precision = _precision(each)
                 report = bound_report(
-                    graph.model, precision, graph, known.get(_key(each.machine)), each
+                    graph.model,
+                    precision,
+                    graph,
+                    known.get(_key(each.machine)),
+                    each,
+                    measurements_like(nodes, each.machine),
                 )
                 key = (graph.model, str(graph.batch_size), *_key(each.machine), precision)
                 rows[key] = BoundRow(report, graph.batch_size, tuple(_faster(each)))

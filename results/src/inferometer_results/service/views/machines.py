@@ -35,7 +35,8 @@ def show_layers(store: Store) -> list[LayerMachine]:
 def show_bounds(store: Store) -> list[BoundRow]:
     """Return the bounds of each measured model."""
     documents = list(all_timings(store))
-    return bound_rows(documents, layer_machines(documents))
+    nodes = [each for _, each in visible_characteristics(store)]
+    return bound_rows(documents, layer_machines(documents), nodes)
 
 
 def show_bricks(store: Store, model: str, machine: str) -> list[PredictedLatency]:
