@@ -7,6 +7,7 @@ from typing import Literal
 
 import pytest
 
+from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_cli.commands import node as node_command
 from inferometer_cli.commands.node import node
 from inferometer_cli.exits import FailedError, RefusedError
@@ -66,14 +67,65 @@ def test_figures_of_a_killed_benchmark_are_kept_and_printed(
     assert "Not measured: stream (1 threads): the benchmark ended while" in printed
 
 
-def test_figures_are_printed_though_the_database_cannot_be_written(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_figures_are_printed_though_the_database_cannot_be_written_any_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command fails after them."""
-    monkeypatch.setattr(node_benchmark, "measure_node", lambda *_: a_node_document())
+    database = tmp_path / "results.db"
+
+    def measure(*_: object) -> NodeCharacteristics:
+        for each in tmp_path.glob("results.db*"):
+            each.unlink()
+        database.mkdir()
+        return a_node_document()
+
+    monkeypatch.setattr(node_benchmark, "measure_node", measure)
+    with pytest.raises(FailedError, match=r"results\.db"):
+        node(database=str(database))
+    assert "stream/triad" in capsys.readouterr().out
+
+
+def test_a_database_that_cannot_be_opened_ends_the_command_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three minutes of measurement are not lost to a wrong --database."""
+    measured: list[object] = []
+    monkeypatch.setattr(node_benchmark, "measure_node", measured.append)
     with pytest.raises(FailedError, match="nowhere"):
         node(database="/proc/nowhere/results.db")
-    assert "stream/triad" in capsys.readouterr().out
+    assert measured == []
+
+
+@pytest.mark.parametrize(
+    ("only", "words"),
+    [
+        ([""], "--only is empty"),
+        (["stream", ""], "--only is empty"),
+        (["podToPod"], "between two nodes of a cluster"),
+        (["po"], "between two nodes of a cluster"),
+        (["gemm", "podToPod/roundTrip"], "between two nodes of a cluster"),
+    ],
+)
+def test_names_that_measure_nothing_or_everything_here_are_refused(
+    only: list[str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty name begins every name; the wire between pods needs a second node."""
+    monkeypatch.setattr(node_benchmark, "measure_node", lambda *_: pytest.fail("measured"))
+    with pytest.raises(RefusedError, match=words):
+        node(only=only, save=False)
+
+
+def test_the_begin_of_several_names_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`p` begins pageFault and pageCache, too."""
+    taken: list[object] = []
+
+    def measure(_: object, only: object, __: object) -> NodeCharacteristics:
+        taken.append(only)
+        return a_node_document()
+
+    monkeypatch.setattr(node_benchmark, "measure_node", measure)
+    node(only=["p"], save=False)
+    assert taken == [["p"]]
 
 
 def test_a_document_is_kept_though_it_cannot_be_printed(
@@ -123,7 +175,8 @@ def test_a_benchmark_that_is_killed_at_once_has_no_document(
     database = tmp_path / "results.db"
     with pytest.raises(FailedError, match="signal SIGKILL"):
         node(database=str(database))
-    assert not database.exists()
+    with open_store(str(database)) as store:
+        assert known_characteristics(store) == []
 
 
 @pytest.mark.parametrize("format_", ["json", "comm-scope"])

@@ -1,10 +1,13 @@
 """`inferometer node`: measures what this machine gives at best."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from inferometer_api.nodes.benchmark import PRIMITIVE_FAMILIES
+from inferometer_api.nodes.wire_rates import LOOPBACK, POD_TO_POD, is_selected
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.result_store import DatabaseOption, SaveOption, open_store
 from inferometer_cli.terminal import output_console, print_message, print_output
@@ -48,7 +51,8 @@ _CompareOption = Annotated[
         exists=True,
         dir_okay=False,
         metavar="FILE",
-        help="A result of Comm|Scope in JSON, to print next to the same transfers.",
+        help="A result of Comm|Scope in JSON, whose figures are printed next to the same transfers "
+        "here.",
     ),
 ]
 
@@ -70,8 +74,12 @@ def node(
     from inferometer_cli.local.node_benchmark import EndedEarlyError, measure_node
 
     if compare is not None and format_ != "table":
-        raise RefusedError("--compare prints its figures in the table: leave out --format.")
+        raise RefusedError("--compare prints its figures below the table: leave out --format.")
     others = _read(compare)
+    _check_names(only or ())
+    if save:
+        with open_store(database):
+            pass  # it fails now, not after the measurement
 
     def report(done: int, total: int, name: str) -> None:
         print_message(f"[{done + 1}/{total}] {name}")
@@ -89,6 +97,19 @@ def node(
             _keep(document, database)
     if failure is not None:
         raise failure
+
+
+def _check_names(only: Sequence[str]) -> None:
+    """Raise RefusedError for an empty name, and for what needs a second node."""
+    for begin in only:
+        if not begin:
+            raise RefusedError("--only is empty. Name a primitive, or leave it out to measure all.")
+        others = (each for each in PRIMITIVE_FAMILIES if each != POD_TO_POD)
+        if is_selected(POD_TO_POD, (begin,)) and not any(each.startswith(begin) for each in others):
+            raise RefusedError(
+                f"--only {begin}: {POD_TO_POD} is measured between two nodes of a cluster. Apply a "
+                f"NodeBenchmark, or measure {LOOPBACK} here."
+            )
 
 
 def _keep(document: "NodeCharacteristics", database: str | None) -> None:
