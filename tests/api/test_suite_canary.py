@@ -1,6 +1,7 @@
 """The nodes of a suite that were measured before are measured again for some seconds."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -97,7 +98,10 @@ def test_a_measurement_of_some_figures_hides_no_change(pool: Stage) -> None:
 
 
 def test_runs_wait_for_the_canary_and_not_for_one_that_fails(pool: Stage) -> None:
-    """Equal figures are no change; a pod that ends without a document delays no run further."""
+    """Equal figures are no change; a pod that ends without a document delays no run further.
+
+    What was found of each node, and why nothing was, stands in the message.
+    """
     pool.start_operator(readNodes=True)
     _measure_nodes(pool)
     pool.play(NODE_BENCHMARK, lambda pod: pod.bind())
@@ -112,15 +116,23 @@ def test_runs_wait_for_the_canary_and_not_for_one_that_fails(pool: Stage) -> Non
     first.log(a_node_document("a-node").model_dump_json(exclude_none=True))
     first.end(0)
     second.start()
+    second.log("Killed")
     second.end(1)
     assert finished_suite(pool)["states"] == "VV"
-    assert suite_condition(pool, "Accepted")["message"] == "2 cells, 2 runs."
+    message = suite_condition(pool, "Accepted")["message"]
+    unchanged = r"had not changed since 2026-01-01 \(compared figures: 10;"
+    assert len(re.findall(rf"Before the suite {pool.namespace}-[ab] {unchanged}", message)) == 1
+    failed = "has changed is not known: The log of the pod holds no whole document"
+    assert len(re.findall(rf"Whether {pool.namespace}-[ab] {failed}", message)) == 1
     assert created_runs(pool) == [run.name for run in plan.runs]
 
 
 def test_nodes_that_were_never_measured_have_no_canary(pool: Stage) -> None:
-    """The first run is created at once."""
+    """The first run is created at once, and the message names them."""
     pool.start_operator(readNodes=True)
     apply_suite(pool, _suite(pool))
     assert finished_suite(pool)["states"] == "VV"
+    message = suite_condition(pool, "Accepted")["message"]
+    nodes = f"{pool.namespace}-a, {pool.namespace}-b"
+    assert f"Whether {nodes} changed is not known: at most 16 nodes" in message
     assert pool.kubelet.all(pool.namespace, NODE_BENCHMARK) == []

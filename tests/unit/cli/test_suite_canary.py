@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from inferometer_api.timestamps import format_time
+from inferometer_cli.exits import FailedError
 from inferometer_cli.local import node_benchmark
 from inferometer_cli.local.suite import canary
 from inferometer_cli.result_store import open_store
@@ -45,12 +46,17 @@ def _measuring(monkeypatch: pytest.MonkeyPatch, fp32: float, *cautions: str) -> 
 
 
 @pytest.mark.usefixtures("database")
-def test_a_machine_that_was_never_measured_needs_no_canary(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_machine_that_was_never_measured_has_no_canary_and_a_note_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is measured."""
     asked = _measuring(monkeypatch, 1e11)
-    assert canary.machine_changes() == ""
+    note = canary.look_at_machine()
+    assert note == (
+        "Whether this machine has changed is not known: `inferometer node` did not measure it in "
+        "the last 30 days."
+    )
+    assert f"note: {note}" in " ".join(capsys.readouterr().err.split())
     assert asked == []
 
 
@@ -66,13 +72,55 @@ def test_a_machine_that_has_changed_is_a_caution(
     """10 % less within the intervals is none; 45 % less is, with both figures and the date."""
     _keep()
     _measuring(monkeypatch, fp32)
-    note = canary.machine_changes()
-    assert bool(note) == changed
+    note = canary.look_at_machine()
     shown = capsys.readouterr()
     assert ("This machine has changed" in shown.out + shown.err) == changed
     if changed:
         assert "gemm" in note
         assert "is 60.0 GFLOP/s; on 2026-01-01 it was 110 GFLOP/s (-45.5 %)." in note
+    else:
+        assert note == (
+            "Before the suite this machine had not changed since 2026-01-01 (compared figures: 1; "
+            "a change is above 10 %, and its intervals do not overlap)."
+        )
+        assert f"note: {note}" in " ".join(shown.err.split())
+
+
+@pytest.mark.usefixtures("database")
+def test_figures_that_were_not_measured_before_are_no_comparison(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Then whether the machine has changed is not known."""
+    _keep(figures=[a_figure("pageFault", "ns", 200)])
+    _measuring(monkeypatch, 6e10)
+    assert canary.look_at_machine() == (
+        "Whether this machine has changed is not known: none of the canary's figures was measured "
+        "both now and before."
+    )
+
+
+@pytest.mark.usefixtures("database")
+def test_a_canary_that_fails_is_a_note_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The suite goes on."""
+
+    def measure(*_: Any) -> Any:
+        raise FailedError("The node benchmark was killed.")
+
+    _keep()
+    monkeypatch.setattr(node_benchmark, "measure_node", measure)
+    assert canary.look_at_machine() == (
+        "Whether this machine has changed is not known: the canary failed: The node benchmark was "
+        "killed."
+    )
+
+
+@pytest.mark.usefixtures("database")
+def test_cautions_stand_with_an_unchanged_machine_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that was busy both times may have changed all the same."""
+    _keep(cautions=["The CPU was throttled."])
+    _measuring(monkeypatch, 1e11)
+    doubt = "A measurement has cautions: The CPU was throttled."
+    assert canary.look_at_machine().endswith(doubt)
 
 
 @pytest.mark.usefixtures("database")
@@ -81,7 +129,7 @@ def test_a_measurement_of_some_figures_hides_no_change(monkeypatch: pytest.Monke
     _keep(day=1, days_ago=2)
     _keep(day=2, figures=[a_figure("pageFault", "ns", 200)])
     _measuring(monkeypatch, 6e10)
-    assert "is 60.0 GFLOP/s; on 2026-01-01 it was 110 GFLOP/s" in canary.machine_changes()
+    assert "is 60.0 GFLOP/s; on 2026-01-01 it was 110 GFLOP/s" in canary.look_at_machine()
 
 
 @pytest.mark.usefixtures("database")
@@ -95,7 +143,7 @@ def test_what_went_on_meanwhile_stands_with_a_change(
         "It may not be the node that changed, for a measurement has cautions: "
         "Other processes took 40.0% of the CPU time. The CPU was throttled."
     )
-    assert canary.machine_changes().endswith(f"(-45.5 %). {doubt}")
+    assert canary.look_at_machine().endswith(f"(-45.5 %). {doubt}")
     shown = capsys.readouterr()
     assert f"note: {doubt}" in " ".join((shown.out + shown.err).split())
 
@@ -105,5 +153,5 @@ def test_an_expired_measurement_is_nothing_to_compare_with(monkeypatch: pytest.M
     """After 30 days the figures no longer count, and nothing is measured."""
     _keep(days_ago=31)
     asked = _measuring(monkeypatch, 6e10)
-    assert canary.machine_changes() == ""
+    assert "did not measure it in the last 30 days" in canary.look_at_machine()
     assert asked == []

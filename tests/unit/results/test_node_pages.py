@@ -11,7 +11,13 @@ from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.headlines import shown_headlines
 from inferometer_api.results.reading import UnreadableDocumentError
 from inferometer_results.nodes.drift_chart import drift_charts
-from inferometer_results.nodes.view import figure_rows, histories, listed_nodes
+from inferometer_results.nodes.view import (
+    drift_rows,
+    figure_rows,
+    histories,
+    listed_nodes,
+    shown_cautions,
+)
 from inferometer_results.quantity import DASH
 from inferometer_results.report.chart import Line, ReferenceLine, Whiskers
 from inferometer_results.service.access.rules import AccessRules
@@ -85,6 +91,51 @@ def test_a_measurement_of_some_figures_hides_no_others() -> None:
     assert rows["stream/triad", "2 threads"].against_kind == "-50.0 %"
     rows = {row.cells[:2]: row for row in figure_rows("other-0", found)}
     assert rows["stream/triad", "2 threads"].against_kind == "+0.0 %"
+
+
+def test_each_figure_has_the_date_and_the_cautions_of_its_own_measurement(store: Store) -> None:
+    """A later measurement of another figure hides neither, on no page and in no answer."""
+    busy = a_node_document(day=1).model_copy(update={"cautions": ["Other processes ran."]})
+    later = _only(a_node_document(day=2), "gemm").model_copy(update={"cautions": ["It was hot."]})
+    found = histories([busy, later])
+    (listed,) = listed_nodes(found)
+    assert listed.earlier["memory"] == busy.started_at
+    assert "fp32" not in listed.earlier
+    assert listed.cautions == ("It was hot.", "Other processes ran.")
+    measured = {row.cells[0]: row.measured for row in figure_rows("node-1", found)}
+    assert (measured["gemm"], measured["steal"]) == (later.started_at, busy.started_at)
+    assert shown_cautions(found["node-1"]) == [
+        (later.started_at, "It was hot."),
+        (busy.started_at, "Other processes ran."),
+    ]
+    for document in (busy, later):
+        keep_characteristics(store, document)
+    app = create_app(store, AccessRules(), "1.2.3", lambda: 0.0)
+    with TestClient(app, base_url="http://127.0.0.1:8090") as client:
+        listing = client.get("/measured-nodes").text
+        assert "20.0 GB/s <small>2026-01-01</small>" in listing
+        assert "<small>2026-01-02, 2 cautions</small>" in listing
+        node = client.get("/measured-node", params={"name": "node-1"}).text
+        assert "20.0 GB/s <small>2026-01-01 00:00</small>" in node
+        assert "110 GFLOP/s</td>" in node
+        assert "Caution about the figures of 2026-01-01 00:00: Other processes ran." in node
+        assert "Caution about the figures of 2026-01-02 00:00: It was hot." in node
+        rows = {row["headline"]: row for row in client.get("/api/v1/measured-nodes").json()}
+        memory = rows["memory bandwidth (triad, all CPUs)"]
+        assert (memory["started_at"], memory["cautions"]) == (busy.started_at, *busy.cautions)
+        product = rows["matrix product in FP32"]
+        assert (product["started_at"], product["cautions"]) == (later.started_at, *later.cautions)
+
+
+def test_cautions_of_a_measurement_whose_figures_are_superseded_are_not_shown() -> None:
+    """All its figures were measured again since."""
+    busy = a_node_document(day=1).model_copy(update={"cautions": ["Other processes ran."]})
+    found = histories([busy, a_node_document(day=2)])
+    assert shown_cautions(found["node-1"]) == []
+    (listed,) = listed_nodes(found)
+    assert (listed.cautions, listed.earlier) == ((), {})
+    newest, before = drift_rows(found["node-1"])
+    assert (newest.cautions, before.cautions) == ((), ("Other processes ran.",))
 
 
 def test_figures_of_another_machine_of_the_same_name_do_not_stay() -> None:

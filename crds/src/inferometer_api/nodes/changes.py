@@ -5,53 +5,43 @@ from dataclasses import dataclass
 
 from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure
 
-CANARY_PRIMITIVES = ("timer", "pageFault", "gemm (onnxruntime, FP32)")
-"""What a canary measures: clock, kernel and CPU. Together they take 5 s."""
-CANARY_CHANGE = 0.1
-"""The least change that a canary reports."""
-
 
 @dataclass(frozen=True, slots=True)
-class FigureChange:
-    """A figure of both measurements whose intervals do not overlap."""
+class FigureComparison:
+    """A figure, next to its newest earlier value."""
 
     before: NodeFigure
     now: NodeFigure
+    day: str
+    """On which the earlier value was measured."""
 
     @property
     def share(self) -> float:
         """The change as a share of the value before."""
         return self.now.value / self.before.value - 1
 
-
-def figure_changes(
-    before: NodeCharacteristics, now: NodeCharacteristics, least_change: float
-) -> Iterator[FigureChange]:
-    """Yield each figure of both that has changed by more than a share."""
-    earlier = {_key(each): each for each in before.figures}
-    for figure in now.figures:
-        known = earlier.get(_key(figure))
-        if known is None or not known.value or not are_apart(figure, known):
-            continue
-        change = FigureChange(known, figure)
-        if abs(change.share) > least_change:
-            yield change
+    def is_change(self, least_change: float) -> bool:
+        """Return whether it has changed by more than a share, with intervals that are apart."""
+        return are_apart(self.now, self.before) and abs(self.share) > least_change
 
 
-def changes_since(
-    history: Sequence[NodeCharacteristics], now: NodeCharacteristics, least_change: float
-) -> Iterator[tuple[NodeCharacteristics, FigureChange]]:
-    """Yield each figure that has changed by more than a share, after the measurement before.
+def compare_since(
+    history: Sequence[NodeCharacteristics], now: NodeCharacteristics
+) -> Iterator[FigureComparison]:
+    """Yield each figure that an earlier measurement has too, and is not zero there.
 
     `history` has the earliest measurement first. One may have only some figures: each is compared
     with the newest that has it.
     """
-    left = now.figures
-    for before in reversed(history):
-        rest = now.model_copy(update={"figures": left})
-        yield from ((before, each) for each in figure_changes(before, rest, least_change))
-        known = {_key(each) for each in before.figures}
-        left = [each for each in left if _key(each) not in known]
+    newest = {
+        _key(figure): (figure, document.started_at[:10])
+        for document in history
+        for figure in document.figures
+    }
+    for figure in now.figures:
+        before, day = newest.get(_key(figure), (None, ""))
+        if before is not None and before.value:
+            yield FigureComparison(before, figure, day)
 
 
 def reservations(history: Sequence[NodeCharacteristics], now: NodeCharacteristics) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from inferometer_api.nodes.changes import are_apart, changes_since
+from inferometer_api.nodes.changes import are_apart, compare_since
 from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure
 from inferometer_api.nodes.headlines import (
     HEADLINES,
@@ -28,11 +28,21 @@ Histories = Mapping[str, Sequence[NodeCharacteristics]]
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredFigure:
+    """A figure with the measurement that has it."""
+
+    figure: NodeFigure
+    document: NodeCharacteristics
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFigureRow:
     """A figure of a node: its cells, how it compares with equal nodes, and how it changed."""
 
     cells: tuple[str, ...]
     """As `nodes.wording.figure_cells`."""
+    measured: str
+    """When its measurement began."""
     against_kind: str
     """Difference from the median of equal nodes."""
     is_outlier: bool
@@ -43,13 +53,27 @@ class NodeFigureRow:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasurementRow:
+    """One of the measurements of a node: its headlines, and the cautions of its figures."""
+
+    measured: str
+    values: tuple[str, ...]
+    cautions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeListing:
     """A node in a list: its newest headlines."""
 
     node: str
     kind: str
     measured: str
+    """When its last measurement began."""
     values: Mapping[str, str]
+    earlier: Mapping[str, str]
+    """When the measurement of a headline began, for those that the last one lacks."""
+    cautions: tuple[str, ...]
+    """Of the measurements that have these headlines, the newest first."""
     outliers: tuple[str, ...]
     """Headlines in which it stands apart from equal nodes."""
     drifted: tuple[str, ...]
@@ -86,8 +110,23 @@ def newest_figures(history: Sequence[NodeCharacteristics]) -> NodeCharacteristic
 
     A measurement may have only some figures: the others are those of earlier ones.
     """
-    figures = [each[-1] for each in _series(history).values()]
+    figures = [each[-1].figure for each in _series(history).values()]
     return history[-1].model_copy(update={"figures": figures})
+
+
+def newest_headlines(history: Sequence[NodeCharacteristics]) -> dict[str, MeasuredFigure]:
+    """Return the newest headlines of a node by name, each with the measurement that has it."""
+    series = _series(history)
+    newest = headlines(newest_figures(history))
+    return {name: series[_key(each)][-1] for name, each in newest.items()}
+
+
+def shown_cautions(history: Sequence[NodeCharacteristics]) -> list[tuple[str, str]]:
+    """Return the cautions of the measurements that have the newest figures, the newest first.
+
+    Each follows the time at which its measurement began.
+    """
+    return _cautions(each[-1] for each in _series(history).values())
 
 
 def listed_nodes(found: Histories) -> list[NodeListing]:
@@ -107,15 +146,16 @@ def figure_rows(node: str, found: Histories) -> list[NodeFigureRow]:
     return [_row(node, each, equal) for each in series.values()]
 
 
-def drift_rows(history: Sequence[NodeCharacteristics]) -> list[tuple[str, tuple[str, ...]]]:
+def drift_rows(history: Sequence[NodeCharacteristics]) -> list[MeasurementRow]:
     """Return the shown headlines of each measurement of a node, the newest first."""
     names = shown_headlines(history)
     return [
-        (
+        MeasurementRow(
             document.started_at,
             tuple(
                 worded(found[name], found[name].value) if name in found else DASH for name in names
             ),
+            tuple(document.cautions),
         )
         for document in reversed(history)
         for found in (headlines(document),)
@@ -131,60 +171,78 @@ def changed_figures(
     """
     return [
         f"{' '.join(filter(None, _key(each.now)))} is {worded(each.now, each.now.value)}; on "
-        f"{before.started_at[:10]} it was {worded(each.before, each.before.value)} "
+        f"{each.day} it was {worded(each.before, each.before.value)} "
         f"({_percent(each.share)})."
-        for before, each in changes_since(history, now, least_change)
+        for each in compare_since(history, now)
+        if each.is_change(least_change)
     ]
 
 
 def _listed(
     node: str, history: Sequence[NodeCharacteristics], equal: Histories, names: Iterable[str]
 ) -> NodeListing:
-    newest = headlines(newest_figures(history))
+    newest = newest_headlines(history)
     series = _series(history)
-    rows = {name: _row(node, series[_key(each)], equal) for name, each in newest.items()}
+    rows = {name: _row(node, series[_key(each.figure)], equal) for name, each in newest.items()}
     return NodeListing(
         node,
         machine_kind(history[-1]),
         history[-1].started_at,
         {
-            name: worded(newest[name], newest[name].value) if name in newest else DASH
+            name: worded(each.figure, each.figure.value) if (each := newest.get(name)) else DASH
             for name in names
         },
+        {
+            name: each.document.started_at
+            for name, each in newest.items()
+            if each.document is not history[-1]
+        },
+        tuple(dict.fromkeys(text for _, text in _cautions(newest.values()))),
         tuple(HEADLINES[name] for name, row in rows.items() if row.is_outlier),
         tuple(f"{HEADLINES[name]} {row.drift}" for name, row in rows.items() if row.has_drifted),
     )
 
 
-def _series(history: Sequence[NodeCharacteristics]) -> dict[tuple[str, str], list[NodeFigure]]:
+def _cautions(figures: Iterable[MeasuredFigure]) -> list[tuple[str, str]]:
+    """Return times and cautions of the measurements of figures, the newest first."""
+    measurements = {each.document.id: each.document for each in figures}.values()
+    newest_first = sorted(measurements, key=lambda each: each.started_at, reverse=True)
+    return [(each.started_at, text) for each in newest_first for text in each.cautions]
+
+
+def _series(
+    history: Sequence[NodeCharacteristics],
+) -> dict[tuple[str, str], list[MeasuredFigure]]:
     """Return each figure's values, the earliest first, as long as the node is of its kind.
 
     Figures of the last measurement come first, so that ties between figures are theirs.
     """
     kind = machine_kind(history[-1])
-    found: dict[tuple[str, str], list[NodeFigure]] = {}
+    found: dict[tuple[str, str], list[MeasuredFigure]] = {}
     for document in reversed(history):
         if machine_kind(document) == kind:
             for figure in document.figures:
-                found.setdefault(_key(figure), []).insert(0, figure)
+                found.setdefault(_key(figure), []).insert(0, MeasuredFigure(figure, document))
     return found
 
 
-def _row(node: str, own_series: Sequence[NodeFigure], equal: Histories) -> NodeFigureRow:
+def _row(node: str, own_series: Sequence[MeasuredFigure], equal: Histories) -> NodeFigureRow:
     """Return the last figure of a series, next to the one before and to those of equal nodes."""
-    *earlier, figure = own_series
-    before = earlier[-1] if earlier else None
+    *earlier, newest = own_series
+    figure = newest.figure
+    before = earlier[-1].figure if earlier else None
     series = {
         name: _series(history).get(_key(figure))
         for name, history in equal.items()
         if "gpu" not in figure.setting or _gpus(history) == _gpus(equal[node])
     }
-    values = {name: [compared_value(each[-1])] for name, each in series.items() if each}
+    values = {name: [compared_value(each[-1].figure)] for name, each in series.items() if each}
     judged = {each.node: each for each in node_figures(values)}
     own = judged.get(node)
     change = None if before is None else _change(before, figure)
     return NodeFigureRow(
         figure_cells(figure),
+        newest.document.started_at,
         DASH if own is None or len(values) < _FEWEST_EQUAL else _percent(own.ratio - 1),
         own is not None and own.is_outlier,
         DASH if change is None else _percent(change),

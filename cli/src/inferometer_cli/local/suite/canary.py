@@ -1,14 +1,20 @@
 """The canary before a suite: a few seconds that show whether this machine is what it was."""
 
-from inferometer_api.nodes.changes import CANARY_CHANGE, CANARY_PRIMITIVES, reservations
+from inferometer_api.nodes.canary import (
+    CANARY_CHANGE,
+    CANARY_PRIMITIVES,
+    canary_changes,
+    unchanged_sentences,
+)
+from inferometer_api.nodes.changes import reservations
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.terminal import print_message
 
 
-def machine_changes() -> str:
-    """Return what has changed since this machine was last measured, printed as cautions too.
+def look_at_machine() -> str:
+    """Return whether this machine has changed since it was last measured, and print it.
 
-    Empty if nothing has, or if `inferometer node` did not measure this machine lately.
+    That nothing was measured is said too, with its reason.
     """
     from inferometer_cli.local.node_benchmark import measure_node
     from inferometer_cli.local.node_documents import recent_measurements
@@ -19,15 +25,17 @@ def machine_changes() -> str:
         with open_store(None) as store:
             known = recent_measurements(store)
         if not known:
-            return ""
+            return _noted(
+                "Whether this machine has changed is not known: `inferometer node` did not measure "
+                "it in the last 30 days."
+            )
         print_message("canary: is this machine what it was?")
         now = measure_node(None, CANARY_PRIMITIVES, lambda *_: None)
     except (FailedError, RefusedError, OSError) as error:
-        print_message(f"note: The canary did not run: {error}")
-        return ""
+        return _noted(f"Whether this machine has changed is not known: the canary failed: {error}")
+    if not canary_changes(known, now):
+        return _noted(unchanged_sentences("this machine", known, now))
     sentences = changed_figures(known, now, CANARY_CHANGE)
-    if not sentences:
-        return ""
     for sentence in sentences:
         print_message(f"caution: This machine has changed: {sentence}")
     reservation = reservations(known, now)
@@ -36,3 +44,8 @@ def machine_changes() -> str:
     return (
         f"Before the suite this machine had changed: {' '.join([*sentences, reservation])}".rstrip()
     )
+
+
+def _noted(sentence: str) -> str:
+    print_message(f"note: {sentence}")
+    return sentence

@@ -18,6 +18,7 @@ from inferometer_api.suite.spec import BenchmarkSuite
 from inferometer_api.suite.status import AnchorPairs, GateStatus
 from inferometer_api.suite.wording import gate_sentence, gate_sentences, gate_word
 from inferometer_api.timestamps import format_time
+from inferometer_api.wording import counted
 from inferometer_cli.exits import (
     STOPPED_STATES,
     ExitCode,
@@ -27,7 +28,7 @@ from inferometer_cli.exits import (
     deferred_signals,
     exit_code_of,
 )
-from inferometer_cli.local.suite.canary import machine_changes
+from inferometer_cli.local.suite.canary import look_at_machine
 from inferometer_cli.local.suite.folder import (
     SuiteFolder,
     lock_folder,
@@ -37,7 +38,7 @@ from inferometer_cli.local.suite.page import equivalence_in, write_page
 from inferometer_cli.suite_file import cell_runs, plan_file
 from inferometer_cli.terminal import ProgressFormat, print_error, print_message
 from inferometer_cli.time_left import planned_seconds
-from inferometer_results.quantity import counted, long_duration
+from inferometer_results.quantity import long_duration
 
 if TYPE_CHECKING:
     from inferometer_cli.local.run import RunOptions
@@ -99,7 +100,7 @@ def run_suite(suite: BenchmarkSuite, file: Path, options: SuiteOptions) -> ExitC
         _check_files(folder, runs, base)
         folder.write()
         with deferred_signals() as ending:
-            note = machine_changes() if "." in {each.state for each in folder.outcomes} else ""
+            note = look_at_machine() if "." in {each.state for each in folder.outcomes} else ""
             ended = _measure_all(_Work(suite, folder, runs, base, options, ending))
         return _finish(suite, folder, options, ended, note)
 

@@ -1,28 +1,22 @@
 """The canary before a suite: a few seconds that show whether its nodes still are what they were."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import NamedTuple
 
 import structlog
 from pydantic import ValidationError
 
 from inferometer_api.nodes.benchmark import BenchmarkedNode, NodeBenchmarkSpec
-from inferometer_api.nodes.changes import (
-    CANARY_CHANGE,
-    CANARY_PRIMITIVES,
-    FigureChange,
-    changes_since,
-    reservations,
-)
+from inferometer_api.nodes.canary import CANARY_PRIMITIVES, canary_sentences
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.selection import matching_nodes
 from inferometer_api.results.reading import UnreadableDocumentError, read_versioned
 from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.server import Toleration
 from inferometer_api.suite.plan_suite import SuitePlan
+from inferometer_api.wording import as_sentence, short_list
 from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.reader import LOG_SETTLED_SECONDS
 from inferometer_operator.manifests.node_job import DOCUMENT_FILE, node_job
@@ -40,7 +34,6 @@ from inferometer_operator.wiring.nodes.log import NoDocumentError, read_document
 _MOST_NODES = 16
 _MOST_DOCUMENTS = 8
 """Of a node: earlier measurements are not read."""
-_SHOWN_CHANGES = 5
 _MEASURE_SECONDS, _DEADLINE_SECONDS = 10, 300
 """A node that is not free by then has no canary."""
 _TAKEN = 409
@@ -60,27 +53,33 @@ class _KnownNode(NamedTuple):
 class NodeCanary:
     """Measures the nodes of one suite that a NodeBenchmark of its namespace has measured."""
 
-    note: str = ""
-    """What has changed, as sentences; empty: nothing, or it is not known yet."""
     _known: dict[str, _KnownNode] | None = None
     """The nodes that are to be measured again."""
-    _over: set[str] = field(default_factory=set)
-    """Nodes that are measured, or cannot be."""
+    _found: dict[str, str] = field(default_factory=dict)
+    """What is known of the nodes that are measured, or cannot be, as sentences."""
+    _left_out: str = ""
+    """Which nodes are not measured again, as a sentence."""
     _unread_since: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def note(self) -> str:
+        """What is known of the nodes, as sentences; empty: nothing yet."""
+        found = (text for _, text in sorted(self._found.items()))
+        return " ".join(filter(None, (*found, self._left_out)))
 
     async def advance(self, dependencies: Dependencies, raw: Json, plan: SuitePlan) -> str:
         """Create Jobs and read their documents; return what is waited for, empty at the end."""
         metadata = raw["metadata"]
         owner = Owner(metadata["name"], metadata["namespace"], metadata["uid"], "BenchmarkSuite")
         if self._known is None:
-            self._known = await _measured_nodes(dependencies, owner, plan)
+            self._known, self._left_out = await _measured_nodes(dependencies, owner, plan)
         jobs, pods = node_jobs(dependencies.reader, owner, self._known)
-        for node in self._known.keys() - self._over:
+        for node in self._known.keys() - self._found.keys():
             if node not in jobs:
                 await self._create(dependencies, owner, node, self._known[node].tolerations)
             elif has_ended(jobs[node]):
                 await self._read(dependencies, owner, node, jobs[node], pods.get(node))
-        going_on = len(self._known.keys() - self._over)
+        going_on = len(self._known.keys() - self._found.keys())
         if not going_on:
             return ""
         return (
@@ -101,7 +100,7 @@ class NodeCanary:
         refusal = await dependencies.writer.create(job)
         if refusal is not None and refusal.code != _TAKEN:
             _log.warning("canary_refused", suite=owner.name, node=node, error=refusal.message)
-            self._over.add(node)
+            self._found[node] = _not_measured(node, refusal.message)
 
     async def _read(
         self, dependencies: Dependencies, owner: Owner, node: str, job: Json, pod: Json | None
@@ -114,30 +113,15 @@ class NodeCanary:
             if clock() - self._unread_since.setdefault(node, clock()) < LOG_SETTLED_SECONDS:
                 return
             _log.warning("canary_not_read", suite=owner.name, node=node, error=str(error))
+            self._found[node] = _not_measured(node, str(error))
         else:
-            self._note(node, (self._known or {})[node].history, now)
-        self._over.add(node)
+            self._found[node] = canary_sentences(node, (self._known or {})[node].history, now)
         target = DeletionTarget("Job", job["metadata"]["name"], job["metadata"]["uid"])
         await dependencies.writer.delete(owner.namespace, target)
 
-    def _note(
-        self, node: str, history: Sequence[NodeCharacteristics], now: NodeCharacteristics
-    ) -> None:
-        found = list(changes_since(history, now, CANARY_CHANGE))
-        words = [(before.started_at[:10], _worded(each)) for before, each in found[:_SHOWN_CHANGES]]
-        if found:
-            changes = "; ".join(
-                f"since {day}: {', '.join(text for _, text in of_day)}"
-                for day, of_day in groupby(words, key=lambda each: each[0])
-            )
-            more = ", ..." if len(found) > _SHOWN_CHANGES else ""
-            sentence = f"Before the suite {node} had changed {changes}{more}."
-            self.note = " ".join(filter(None, (self.note, sentence, reservations(history, now))))
 
-
-def _worded(change: FigureChange) -> str:
-    name = " ".join((change.now.name, *change.now.setting.values()))
-    return f"{name} {100 * change.share:+.1f} %"
+def _not_measured(node: str, why: str) -> str:
+    return f"Whether {node} has changed is not known: {as_sentence(why)}"
 
 
 async def _read_pod(
@@ -150,14 +134,14 @@ async def _read_pod(
 
 async def _measured_nodes(
     dependencies: Dependencies, owner: Owner, plan: SuitePlan
-) -> dict[str, _KnownNode]:
-    """Return a few of the measured nodes on which the suite may run."""
+) -> tuple[dict[str, _KnownNode], str]:
+    """Return a few of the measured nodes on which the suite may run, and which others it may use.
+
+    The others are named in a sentence, which is empty if there are none.
+    """
     settings = dependencies.settings
     if not settings.read_nodes:
-        return {}
-    maps = _newest_maps(await dependencies.reader.list_node_benchmarks(owner.namespace))
-    if not maps:
-        return {}
+        return {}, ""
     # A thousand cells take a second.
     runs = await asyncio.to_thread(lambda: [each.run for each in plan.runs])
     servers = {
@@ -172,15 +156,24 @@ async def _measured_nodes(
         placed = NodeBenchmarkSpec(node_selector=server.placement.node_selector)
         for name in matching_nodes(placed.model_copy(update={"tolerations": tolerated}), nodes):
             tolerations.setdefault(name, tolerated)
+    maps = _newest_maps(await dependencies.reader.list_node_benchmarks(owner.namespace))
     chosen = sorted(tolerations.keys() & maps.keys())[:_MOST_NODES]
     found = await asyncio.gather(
         *(_documents(dependencies, owner.namespace, maps[node]) for node in chosen)
     )
-    return {
+    known = {
         node: _KnownNode(each, tolerations[node])
         for node, each in zip(chosen, found, strict=True)
         if each
     }
+    others = sorted(tolerations.keys() - known.keys())
+    if not others:
+        return known, ""
+    return known, (
+        f"Whether {short_list(others)} changed is not known: at most {_MOST_NODES} nodes are "
+        "measured again, and only those of which a NodeBenchmark of this namespace has a "
+        "measurement that has not expired."
+    )
 
 
 def _newest_maps(benchmarks: Iterable[Json]) -> dict[str, list[str]]:

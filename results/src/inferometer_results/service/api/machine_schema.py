@@ -78,6 +78,8 @@ class MeasuredNodeRow(BaseModel):
     value: float
     low: float | None
     high: float | None
+    cautions: str
+    """Of the measurement that has the figure, one sentence each."""
 
 
 class MeasuredFigureRow(BaseModel):
@@ -92,3 +94,5 @@ class MeasuredFigureRow(BaseModel):
     value: float
     low: float | None
     high: float | None
+    cautions: str
+    """Of the measurement that has the figure, one sentence each."""

@@ -6,10 +6,9 @@ from typing import Annotated, Any
 from fastapi import Query, Response
 from pydantic import BaseModel
 
-from inferometer_api.nodes.characteristics import NodeFigure
-from inferometer_api.nodes.headlines import HEADLINES, headlines, machine_kind
+from inferometer_api.nodes.headlines import HEADLINES, machine_kind
 from inferometer_results.layers.machine_views import BoundRow, LayerMachine, PredictedLatency
-from inferometer_results.nodes.view import newest_figures, of_kind
+from inferometer_results.nodes.view import MeasuredFigure, newest_headlines, of_kind
 from inferometer_results.service.answers import TableFormat, csv_answer, json_answer
 from inferometer_results.service.api import machine_schema
 from inferometer_results.service.views.machines import (
@@ -83,12 +82,11 @@ def _nodes(store: Store) -> Callable[..., Response]:
             {
                 "node": node,
                 "kind": machine_kind(history[-1]),
-                "started_at": history[-1].started_at,
                 "headline": HEADLINES[name],
-                **_figure_row(figure),
+                **_figure_row(measured),
             }
             for node, history in (of_kind(found, kind) if kind else found).items()
-            for name, figure in headlines(newest_figures(history)).items()
+            for name, measured in newest_headlines(history).items()
         ]
         return _answer(rows, format, "measured-nodes", machine_schema.MeasuredNodeRow)
 
@@ -104,7 +102,7 @@ def _node(store: Store) -> Callable[..., Response]:
         found = node_histories(store)
         check_node(found, name)
         rows = [
-            {"started_at": document.started_at, **_figure_row(figure)}
+            _figure_row(MeasuredFigure(figure, document))
             for document in reversed(found[name])
             for figure in document.figures
         ]
@@ -171,12 +169,15 @@ def _brick_row(row: PredictedLatency) -> dict[str, Any]:
     }
 
 
-def _figure_row(figure: NodeFigure) -> dict[str, Any]:
+def _figure_row(measured: MeasuredFigure) -> dict[str, Any]:
+    figure, document = measured.figure, measured.document
     return {
+        "started_at": document.started_at,
         "figure": figure.name,
         "setting": "; ".join(f"{name}={value}" for name, value in figure.setting.items()),
         "unit": figure.unit,
         "value": figure.value,
         "low": figure.low,
         "high": figure.high,
+        "cautions": " ".join(document.cautions),
     }

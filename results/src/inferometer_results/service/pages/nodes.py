@@ -7,12 +7,14 @@ from fastapi import APIRouter, Query, Response
 from starlette.responses import HTMLResponse
 
 from inferometer_api.nodes.headlines import machine_kind, shown_headlines
+from inferometer_api.wording import counted
 from inferometer_results.nodes.drift_chart import drift_charts
 from inferometer_results.nodes.view import (
     drift_rows,
     figure_rows,
     listed_nodes,
     of_kind,
+    shown_cautions,
 )
 from inferometer_results.nodes.wording import (
     HEADINGS,
@@ -51,6 +53,7 @@ def _nodes(store: Store) -> Callable[..., Response]:
             "measured_nodes.html.j2",
             view=View("/measured-nodes", {"kind": kind}),
             nodes=shown,
+            counted=counted,
             kind=kind,
             kinds=kinds,
             headlines=shown_headlines(documents),
@@ -73,10 +76,10 @@ def _node(store: Store) -> Callable[..., Response]:
             machine=machine_sentence(newest),
             notes=[
                 *gpu_sentences(newest),
-                *newest.cautions,
                 *unit_sentences(newest.matrix_units),
                 *unavailable_sentences(newest),
             ],
+            cautions=shown_cautions(found[name]),
             headings=HEADINGS,
             rows=figure_rows(name, found),
             headlines=shown_headlines(found[name]),
