@@ -487,7 +487,9 @@ RULES: tuple[VerdictRule, ...] = (
         source="by definition: a state that is not measured is not proven",
         why="A start from memory may have been taken for a start from disk, or one with a pull of "
         "the image for one without.",
-        remedy="Do what the message says.",
+        remedy="For an unknown share in memory: own the model's files, or leave out "
+        "spec.model.cache. For an unknown pull: install the chart with "
+        "images.pullPolicy=IfNotPresent.",
         once=cold_start.state_not_proven,
     ),
     VerdictRule(
