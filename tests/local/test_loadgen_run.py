@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from inferometer_api.results.result import ScenarioResult, Step
+from inferometer_loadgen import input_files
 from support.load_runs import LoadRun, a_plan, measure
 from support.oracle_process import Seen, oracle_process
 from support.oracle_script import FAULTS, Fault, Script, delayed
@@ -133,6 +134,39 @@ def test_inputs_may_come_from_a_file(samples: str) -> None:
         inputs_file=samples,
     )
     assert only_step(run.scenarios[0]).counts.failed == 0
+
+
+def test_each_file_of_a_run_is_read_once(
+    samples: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sampled outputs, every scenario and every repeat share its arrays and its times."""
+    trace = tmp_path / "trace.csv"
+    trace.write_text("".join(f"{at / 10}\n" for at in range(12)))
+    read: list[Path] = []
+    for name in ("read_npz", "read_times"):
+        monkeypatch.setattr(input_files, name, _noting(read, getattr(input_files, name)))
+    with oracle_process(delayed(0.002)) as oracle:
+        plan = a_plan(
+            oracle.url("HTTP"),
+            {"name": "replayed", "trace": {"uri": "file:trace.csv"}},
+            {"name": "again", "trace": {"uri": "file:trace.csv", "timeScale": "1.5"}},
+            {"batch": {"batchSizes": [1, 2]}},
+            load={"inputs": {"file": {"uri": "file:in.npz"}}},
+            inputs_file=samples,
+            validity={"repeats": 2},
+        )
+        files = {"replayed": str(trace), "again": str(trace)}
+        run = measure(plan.model_copy(update={"trace_files": files, "launched": True}))
+    assert run.outcome.state == "Complete", run.outcome.message
+    assert sorted(read) == sorted([Path(samples), trace])
+
+
+def _noting(read: list[Path], function: Callable[[Path], Any]) -> Callable[[Path], Any]:
+    def noted(path: Path) -> Any:
+        read.append(path)
+        return function(path)
+
+    return noted
 
 
 def test_spinning_keeps_the_schedule_and_reads_replies() -> None:

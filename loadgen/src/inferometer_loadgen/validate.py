@@ -13,9 +13,9 @@ from inferometer_api.scenarios.table import recorded_arrivals
 from inferometer_api.spec.load import Load
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_api.spec.scenario import Validity
+from inferometer_loadgen.input_files import InputFiles
 from inferometer_loadgen.requests.inputs import InputRefusedError
 from inferometer_loadgen.requests.pool import InputSources, load_of_model
-from inferometer_loadgen.requests.trace import TraceFiles
 from inferometer_loadgen.schedule.arrivals import Offsets
 from inferometer_loadgen.schedule.steps import SECOND_NS
 from inferometer_loadgen.server.headers import read_headers
@@ -31,7 +31,7 @@ def check_traces(run: BenchmarkRun, files: Mapping[str, Path]) -> None:
 
     Raises InvalidInputsError if one cannot be replayed, or can only be INVALID.
     """
-    traces = TraceFiles()
+    traces = InputFiles()
     for scenario in run.spec.scenarios:
         for recorded in recorded_arrivals(scenario, str(files.get(scenario.name, ""))):
             path = Path(recorded.file)
@@ -76,18 +76,23 @@ def open_shapes(
     models = (model_inputs, *other_models)
     names = {tensor.name for tensors in models for tensor in tensors}
     found: dict[str, tuple[int, ...]] = {}
+    files = InputFiles()
     for tensors in models:
         load = load_of_model(run.spec.load, tensors, names)
-        found |= _open_shapes(load, run.spec.request_batch_sizes, inputs_file, tensors)
+        found |= _open_shapes(load, run.spec.request_batch_sizes, inputs_file, tensors, files)
     return found
 
 
 def _open_shapes(
-    load: Load, batch_sizes: Sequence[int], inputs_file: Path | None, model_inputs: Sequence[Tensor]
+    load: Load,
+    batch_sizes: Sequence[int],
+    inputs_file: Path | None,
+    model_inputs: Sequence[Tensor],
+    files: InputFiles,
 ) -> dict[str, tuple[int, ...]]:
     file = None if inputs_file is None else str(inputs_file)
     try:
-        sources = InputSources(load, file, list(model_inputs))
+        sources = InputSources(load, file, list(model_inputs), files=files)
         shapes = [sources.shapes(size) for size in batch_sizes]
     except InputRefusedError as refusal:
         raise InvalidInputsError(str(refusal)) from refusal

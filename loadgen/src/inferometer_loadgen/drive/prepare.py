@@ -36,13 +36,13 @@ from inferometer_loadgen.drive.first_requests import (
     FirstRequestsRefusedError,
     send_first_requests,
 )
+from inferometer_loadgen.input_files import InputFiles
 from inferometer_loadgen.record.recorder import Recorder
 from inferometer_loadgen.record.request_log import RequestLog
 from inferometer_loadgen.record.request_tracer import RequestTracer
 from inferometer_loadgen.requests.encode import Encoder, uses_binary
 from inferometer_loadgen.requests.pool import InputSources, make_pool
 from inferometer_loadgen.requests.replies import EVERY, Expectation, first_axes, shared_shapes
-from inferometer_loadgen.requests.trace import TraceFiles
 from inferometer_loadgen.schedule.arrivals import PhasedPoisson, Replay, Stream, arrivals
 from inferometer_loadgen.schedule.layout import connection_layout, worker_part
 from inferometer_loadgen.schedule.steps import SECOND_NS, WHOLE_LOAD, LoadShare, StepPlan
@@ -228,7 +228,7 @@ class LocalDriverFactory:
         )
         match plan.loop:
             case Open(arrivals=process):
-                schedules = schedules_of(process, plan.seed, self.share, self.inputs.traces)
+                schedules = schedules_of(process, plan.seed, self.share, self.inputs.files)
                 return OpenLoop(context, recorder, requests, plan, schedules)
             case Closed() as closed:
                 return ClosedLoop(context, recorder, requests, plan, closed)
@@ -273,12 +273,12 @@ def encoder_of(
 
 
 def schedules_of(
-    process: Arrivals, seed: int, share: LoadShare, traces: TraceFiles | None = None
+    process: Arrivals, seed: int, share: LoadShare, files: InputFiles | None = None
 ) -> Schedules:
     """Return when the queries of an open loop arrive; raises TraceRefusedError.
 
     The warm-up has the scenario's own load: a rate draws from a random stream of its own, a trace
-    starts at its beginning. `traces` holds the files that were read before.
+    starts at its beginning. `files` holds those that were read before.
     """
     match process:
         case Steady(kind=kind, milli_qps=rate):
@@ -288,7 +288,7 @@ def schedules_of(
             warm_up, measured = (PhasedPoisson(process, seed, each) for each in _STREAMS)
             return Schedules(warm_up, measured, share=share)
         case TraceArrivals(file=file, milli_time_scale=scale):
-            times = (traces or TraceFiles()).arrivals(Path(file), scale)
+            times = (files or InputFiles()).arrivals(Path(file), scale)
             return Schedules(Replay(times), Replay(times), len(times), share)
         case _:
             assert_never(process)

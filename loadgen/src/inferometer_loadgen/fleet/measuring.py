@@ -46,6 +46,7 @@ from inferometer_loadgen.fleet.messages import (
 )
 from inferometer_loadgen.fleet.parent_process import end_with_parent
 from inferometer_loadgen.fleet.step_reporter import StepReporter
+from inferometer_loadgen.input_files import InputFiles
 from inferometer_loadgen.requests.pool import InputSources
 from inferometer_loadgen.schedule.steps import LoadShare
 
@@ -107,6 +108,7 @@ class MeasuringProcess:
         self._order: SetUp | None = None
         self._plan: LoadPlan | None = None
         self._inputs: InputSources | None = None
+        self._files = InputFiles()
         self._driver: Driver | None = None
         self._reporter: StepReporter | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -159,7 +161,11 @@ class MeasuringProcess:
         plan = LoadPlan.model_validate_json(order.plan)
         found = order.description
         self._inputs = InputSources(
-            plan.run.spec.load, plan.inputs_file, found.inputs, found.optional_inputs
+            plan.run.spec.load,
+            plan.inputs_file,
+            found.inputs,
+            found.optional_inputs,
+            self._files,
         )
         self._plan, self._order = plan, order
         self._streams.send(SetUpDone())

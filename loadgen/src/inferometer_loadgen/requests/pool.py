@@ -7,14 +7,14 @@ from pathlib import Path
 
 from inferometer_api.results.result import Tensor
 from inferometer_api.spec.load import Load
+from inferometer_loadgen.input_files import InputFiles
 from inferometer_loadgen.requests.encode import Encoder
 from inferometer_loadgen.requests.inputs import (
     InputSource,
     RandomSource,
     fit_shapes,
 )
-from inferometer_loadgen.requests.npz_file import FileSource, read_npz
-from inferometer_loadgen.requests.trace import TraceFiles
+from inferometer_loadgen.requests.npz_file import FileSource
 from inferometer_loadgen.wire import PreparedRequest, RequestTarget
 from inferometer_loadgen.wire.connection import prepare
 
@@ -22,8 +22,8 @@ from inferometer_loadgen.wire.connection import prepare
 class InputSources:
     """Makes the sources of requests for any batch size of one run.
 
-    A file may lack `optional` inputs, which are then left out. Raises InputRefusedError if the
-    inputs do not fit the model. Each file is read once.
+    A file may lack `optional` inputs, which are then left out; `files` holds those that the run has
+    read before. Raises InputRefusedError if the inputs do not fit the model.
     """
 
     def __init__(
@@ -32,16 +32,17 @@ class InputSources:
         file: str | None,
         tensors: Sequence[Tensor],
         optional: Sequence[str] = (),
+        files: InputFiles | None = None,
     ) -> None:
+        self.files = files or InputFiles()
         self._load = load
         self._file = None if file is None else Path(file)
-        self._arrays = arrays = None if self._file is None else read_npz(self._file)
+        self._arrays = arrays = None if self._file is None else self.files.arrays(self._file)
         self._tensors = [
             tensor
             for tensor in tensors
             if arrays is None or tensor.name in arrays or tensor.name not in optional
         ]
-        self.traces = TraceFiles()
 
     def shapes(self, batch_size: int) -> dict[str, tuple[int, ...]]:
         """Return the shape of each input in a request of this batch size."""

@@ -26,30 +26,12 @@ class TraceRefusedError(InputRefusedError):
     """The trace cannot be replayed; the message is a sentence that names the file and the line."""
 
 
-class TraceFiles:
-    """The traces of a run. Each file is read once, however many steps replay it."""
+def read_times(path: Path) -> Offsets:
+    """Return the arrival times of a file in nanoseconds; a time is kept to the nanosecond.
 
-    def __init__(self) -> None:
-        self._times: dict[Path, Offsets] = {}
-
-    def arrivals(self, path: Path, milli_time_scale: int) -> Offsets:
-        """Return the arrivals of a file in nanoseconds; see `read_trace`."""
-        if path not in self._times:
-            self._times[path] = _read(path)
-        return _scaled(path, self._times[path], milli_time_scale)
-
-
-def read_trace(path: Path, milli_time_scale: int) -> Offsets:
-    """Return the arrivals of a file in nanoseconds, multiplied by a scale in thousandths.
-
-    A time is kept to the nanosecond. Raises TraceRefusedError if the file does not exist, is empty
-    or too large, or if a line is not a number, below 0, less than the line before, or beyond the
-    longest scenario.
+    Raises TraceRefusedError if the file does not exist, is empty or too large, or if a line is not
+    a number, below 0, or less than the line before.
     """
-    return _scaled(path, _read(path), milli_time_scale)
-
-
-def _read(path: Path) -> Offsets:
     times = array("q")
     try:
         if path.stat().st_size > _MOST_BYTES:
@@ -69,7 +51,11 @@ def _read(path: Path) -> Offsets:
     return np.frombuffer(times, dtype=np.int64)
 
 
-def _scaled(path: Path, times: Offsets, milli_time_scale: int) -> Offsets:
+def scaled_times(path: Path, times: Offsets, milli_time_scale: int) -> Offsets:
+    """Return the times of a file, multiplied by a scale in thousandths.
+
+    Raises TraceRefusedError if the last one is beyond the longest scenario.
+    """
     # As Python's integers: the product of an array may overflow.
     last_ns = int(times[-1]) * milli_time_scale // 1000
     if last_ns >= _LONGEST_SECONDS * _NS:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from inferometer_api.plan.load_plan import LoadPlan
@@ -10,6 +10,7 @@ from inferometer_api.results.result import ScenarioResult
 from inferometer_api.scenarios.scenario_kind import ScenarioKind
 from inferometer_api.scenarios.table import SCENARIOS
 from inferometer_api.spec.scenario import Scenario, Validity
+from inferometer_loadgen.input_files import InputFiles
 from inferometer_loadgen.reporting.live_metrics import LiveMetrics
 from inferometer_loadgen.reporting.progress_reporter import ProgressReporter
 from inferometer_loadgen.reporting.report_writer import ReportSink
@@ -82,6 +83,8 @@ class RunContext:
     """Called before the first query of a step is sent."""
     on_first_answers: Callable[[Sequence[int]], None] = lambda _: None
     """Receives the latencies of the first queries of a step, in nanoseconds, before its warm-up."""
+    files: InputFiles = field(default_factory=InputFiles)
+    """Those that this process has read."""
 
 
 @dataclass(frozen=True, slots=True)

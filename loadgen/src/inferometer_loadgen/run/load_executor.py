@@ -116,7 +116,7 @@ class LoadExecutor:
         notes = dict.fromkeys((*json_note(load, first.extensions), *mixed.notes()))
         for repeat in repeats:
             for recorded in recorded_arrivals(repeat.scenario, repeat.trace_file):
-                inputs.traces.arrivals(Path(recorded.file), recorded.milli_time_scale)
+                inputs.files.arrivals(Path(recorded.file), recorded.milli_time_scale)
             notes.update(dict.fromkeys(mixed.check_inputs(repeat.scenario)))
             sampling = await AccuracySampling.prepare(run, repeat, first, self._folder)
             if sampling is not None:

@@ -47,6 +47,7 @@ class MixedModels:
                 plan.inputs_file,
                 each.inputs,
                 each.optional_inputs,
+                run.files,
             )
             for model, each in found.items()
         }

@@ -39,7 +39,7 @@ async def sample_outputs(run: RunContext, found: ServerDescription) -> OutputSam
 
 async def _sample(run: RunContext, found: ServerDescription) -> OutputSamples | None:
     plan, load = run.plan, run.plan.run.spec.load
-    sources = InputSources(load, plan.inputs_file, found.inputs, found.optional_inputs)
+    sources = InputSources(load, plan.inputs_file, found.inputs, found.optional_inputs, run.files)
     source = sources.source(1, _SEED)
     if isinstance(source, RandomSource):
         source = source.resized(SAMPLES)

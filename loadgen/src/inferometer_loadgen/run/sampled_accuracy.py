@@ -43,7 +43,7 @@ class SampleInputs(InputSources):
     def __init__(
         self, run: RunContext, found: ServerDescription, sent: Sequence[SentSample]
     ) -> None:
-        super().__init__(run.plan.run.spec.load, None, found.inputs)
+        super().__init__(run.plan.run.spec.load, None, found.inputs, files=run.files)
         self._sent = sent
 
     @property
