@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from inferometer_api.scenarios.table import SCENARIOS, effective_validity, step_settings
 from inferometer_api.spec.resolve import restarts_server
 from inferometer_api.spec.run import RunSpec
-from inferometer_api.spec.scenario import BoundLoad, BricksLoad, Scenario
+from inferometer_api.spec.scenario import Scenario
 
 RESTART_SECONDS = 2
 """Planned length of a restart of the server between repeats: that of a small model on one machine.
@@ -42,15 +42,13 @@ def planned_duration(scenario: Scenario, spec: RunSpec) -> PlannedDuration:
     """
     kind, load = SCENARIOS[scenario.kind], scenario.load_profile
     validity = effective_validity(scenario, spec.validity)
-    most = float(validity.max_duration_seconds)
+    most = float(validity.max_duration_seconds + load.added_seconds)
     if kind.search is not None:
         most += _PROBE_WARM_UP * kind.search(load).max_seconds
     elif validity.warm_up == "UntilSteady":
         most += max(most, validity.warm_up_seconds)
     else:
         most += validity.warm_up_seconds
-    if isinstance(load, BoundLoad | BricksLoad):
-        most += load.budget_seconds
     idle = 0.0
     if kind.search is None and spec.telemetry.power != "Disabled":
         idle = float(spec.telemetry.idle_seconds * len(step_settings(scenario)))

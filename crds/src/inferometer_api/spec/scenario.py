@@ -73,6 +73,11 @@ class LoadProfile(Document):
         """The checksum of its data file, if it has one."""
         return None
 
+    @property
+    def added_seconds(self) -> int:
+        """Seconds that it takes at most beyond the limits of the validity."""
+        return 0
+
 
 class SingleStream(LoadProfile):
     """One query of one sample at a time, the next as soon as the last is answered."""
@@ -452,6 +457,12 @@ class BoundLoad(LoadProfile):
     budget_seconds: _BudgetSeconds = 600
     """Seconds after which no more layers are timed. The others are named."""
 
+    @property
+    @override
+    def added_seconds(self) -> int:
+        """Until no more layers are timed."""
+        return self.budget_seconds
+
 
 class BricksLoad(LoadProfile):
     """One query at a time; then unique layers of several models are timed in the server's pod.
@@ -472,6 +483,12 @@ class BricksLoad(LoadProfile):
 
     budget_seconds: _BudgetSeconds = 600
     """Seconds after which no more layers are timed. The others are named."""
+
+    @property
+    @override
+    def added_seconds(self) -> int:
+        """Until no more layers are timed."""
+        return self.budget_seconds
 
     constraints: ClassVar[tuple[Rule, ...]] = (same_order("models", is_optional=True),)
 
