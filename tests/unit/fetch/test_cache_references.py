@@ -1,12 +1,13 @@
 """Tests of the reconciliation of references with the mounts of a node."""
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_fetch.cache.mounter import parse_mounts
+from inferometer_fetch.cache.mounter import LinuxMounter, parse_mounts
 from inferometer_fetch.cache.references import (
     MOUNTED,
     MOUNTING,
@@ -75,6 +76,22 @@ def test_mountinfo_is_read() -> None:
         "/pods/a b": NodeMount(key, read_only=True),
         "/pods/c": NodeMount(key, read_only=False),
         "/pods/d": NodeMount(None, read_only=True),
+    }
+
+
+@pytest.mark.parametrize("name", ["a\x0cb", "a\x85b", "a\u2028b", "a\udcffb", ""])
+def test_a_pods_folder_of_any_name_is_read_as_a_mount(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """No tenant can keep the cache from reading the mounts of the node, and so of others."""
+    pod = f"24 21 0:20 /{name} /pods/{name} rw - ext4 /dev/a rw\n"
+    entry = f"25 21 0:20 {tmp_path}/entries/{'0f' * 32}/files /pods/model ro - ext4 /dev/a rw\n"
+    text = f"21 1 0:20 / / rw - ext4 /dev/a rw\n{pod}{entry}"
+    monkeypatch.setattr(Path, "read_bytes", lambda _: os.fsencode(text))
+    assert LinuxMounter(tmp_path).mounts() == {
+        "/": NodeMount(None, read_only=False),
+        f"/pods/{name}": NodeMount(None, read_only=False),
+        "/pods/model": NodeMount("0f" * 32, read_only=True),
     }
 
 

@@ -111,21 +111,21 @@ def _check_repeatedly(cache: NodeCache, period_seconds: float, ended: threading.
             cache.restore()
             for key, files in cache.verify(period_seconds=period_seconds).items():
                 _log.error("damaged", key=key, files=files)
-        except OSError as error:
-            _log.error("not checked", reason=str(error))
+        except Exception as error:  # noqa: BLE001 - the checks go on, whatever one of them met
+            _log.error("not checked", reason=repr(error))
         if ended.wait(min(period_seconds, _CHECK_SECONDS)):
             return
 
 
 def _write_statistics(cache: NodeCache, file: Path, ended: threading.Event) -> None:
     """Write the counters for the node's agent now and after each change, until the end."""
-    file.parent.mkdir(parents=True, exist_ok=True)
     written = ""
     while True:
         text = cache.statistics().to_json()
         if text != written:
             partial_file = file.with_name(f".{file.name}")
             try:
+                file.parent.mkdir(parents=True, exist_ok=True)
                 partial_file.write_text(text)
                 partial_file.replace(file)
                 written = text

@@ -68,7 +68,8 @@ class LinuxMounter:
 
     def mounts(self) -> dict[str, NodeMount]:
         """Read the mounts of this process's namespace, which the node's kubelet shares."""
-        mountinfo = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+        # Tenants name folders that are mounted: any bytes, which need not be text.
+        mountinfo = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
         found = parse_mounts(mountinfo, self._entries)
         found.pop(str(self._staging), None)
         return found
@@ -83,9 +84,10 @@ def parse_mounts(mountinfo: str, entries: Path) -> dict[str, NodeMount]:
     """Return the mounts in the text of /proc/self/mountinfo, the last one of each path.
 
     Only what is mounted from the folder `entries` is an entry: a pod can give a folder of its own
-    volume any name.
+    volume any name, with any character but those that the kernel escapes: space, tab, newline,
+    backslash and #.
     """
-    lines = [_MountLine.parse(line) for line in mountinfo.splitlines()]
+    lines = [_MountLine.parse(line) for line in mountinfo.split("\n") if line]
     around = [each for each in lines if entries.is_relative_to(each.target)]
     # The last one hides an earlier one at the same path.
     home = max(reversed(around), key=lambda each: len(Path(each.target).parts), default=None)
