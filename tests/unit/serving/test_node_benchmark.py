@@ -340,3 +340,52 @@ def test_the_api_knows_how_the_names_of_all_primitives_begin(tmp_path: Path) -> 
     assert unknown_begins({each.name for each in of_gpus.figures}) == []
     found = {re.split("[/_ (]", each)[0] for each in names}
     assert set(PRIMITIVE_FAMILIES) - found == {"podToPod"}
+
+
+@pytest.mark.parametrize(
+    ("busy", "stolen", "words"),
+    [
+        (90_010, 0, "During the measurement other processes took 90% of the machine's CPU time"),
+        (90_010, 90_000, "The hypervisor gave 89.1% of the CPU time to other guests."),
+        (5_000, 0, ""),
+    ],
+)
+def test_what_other_processes_take_during_a_measurement_is_a_caution(
+    busy: int, stolen: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They begin after the look at the idle machine; the hypervisor's share is not theirs."""
+    idle = (machine.CpuTimes(0, 0, 0), machine.CpuTimes(1_000, 10, 0))
+    after = machine.CpuTimes(101_000, busy, stolen)
+    monkeypatch.setattr(node_main, "_idle_times", lambda: idle)
+    monkeypatch.setattr(node_main, "cpu_times", lambda: after)
+    monkeypatch.setattr(node_main, "_GOVERNOR", tmp_path / "none")
+    cautions = measure(tmp_path, ("steal",), 60).cautions
+    assert cautions == ([] if not words else cautions[:1])
+    assert "".join(cautions).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("governor", "cautions", "unavailable"),
+    [
+        ("performance\n", 0, False),
+        ("powersave\n", 1, False),
+        (None, 0, True),
+    ],
+)
+def test_a_governor_that_saves_power_is_a_caution(
+    governor: str | None,
+    cautions: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    unavailable: bool,
+) -> None:
+    """One that cannot be read is unavailable, with the reason."""
+    file = tmp_path / "scaling_governor"
+    if governor is not None:
+        file.write_text(governor)
+    monkeypatch.setattr(node_main, "_GOVERNOR", file)
+    monkeypatch.setattr(node_main, "_probes", lambda *_: iter(()))
+    document = measure(tmp_path, (), 60)
+    assert len([each for each in document.cautions if "governor is powersave" in each]) == cautions
+    assert ("governor" in document.unavailable) == unavailable

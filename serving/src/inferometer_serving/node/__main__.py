@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from uuid import uuid4
 
 import orjson
@@ -38,7 +39,12 @@ from inferometer_serving.node.gpu.probes import (
     gpu_units,
 )
 from inferometer_serving.node.host_memory import memory_probes
-from inferometer_serving.node.machine import CpuTimes, cpu_times, machine_identity
+from inferometer_serving.node.machine import (
+    CpuTimes,
+    cpu_times,
+    machine_identity,
+    other_cpu_share,
+)
 from inferometer_serving.node.pointer_chase import latency_probes
 from inferometer_serving.node.punctuality import punctuality_probes
 from inferometer_serving.node.samples import Findings, NodeProbe
@@ -48,6 +54,7 @@ from inferometer_serving.node.stream import stream_probes
 _MOST_SECONDS = 180
 _MOST_BUSY = 0.1
 _EXIT_REFUSED = 2
+_GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 _STEAL = "steal"
 """A figure of every measurement: there is no probe of it."""
 
@@ -90,7 +97,7 @@ def measure(folder: Path, only: tuple[str, ...], most_seconds: int) -> NodeChara
     tensor_kernels: TensorKernels = {}
     probes = _selected(list(_probes(folder, kernels, tensor_kernels)), only)
     began, started_at = time.monotonic(), _now()
-    idle = _idle_times()
+    idle, own_before = _idle_times(), _own_cpu_seconds()
     findings = Findings()
     document = NodeCharacteristics(
         id=uuid4().hex,
@@ -119,7 +126,9 @@ def measure(folder: Path, only: tuple[str, ...], most_seconds: int) -> NodeChara
                 "unavailable": found.unavailable,
             }
         )
-    cautions = _cautions(idle, cpu_times(), findings)
+    if not only and _governor() is None:
+        findings.unavailable["governor"] = "the kernel shows none, as in many virtual machines"
+    cautions = _cautions(idle, cpu_times(), _own_cpu_seconds() - own_before, findings)
     from inferometer_serving.node.matrix import matrix_units  # noqa: PLC0415 - see _probes
 
     whole = document.model_copy(
@@ -171,13 +180,37 @@ def _idle_times() -> tuple[CpuTimes, CpuTimes]:
     return before, cpu_times()
 
 
-def _cautions(idle: tuple[CpuTimes, CpuTimes], after: CpuTimes, findings: Findings) -> list[str]:
+def _own_cpu_seconds() -> float:
+    """Return the CPU time of this process and of all its children that have ended."""
+    used = [getrusage(each) for each in (RUSAGE_SELF, RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _cautions(
+    idle: tuple[CpuTimes, CpuTimes], after: CpuTimes, own_seconds: float, findings: Findings
+) -> list[str]:
+    """Return the conditions under which the figures hold.
+
+    `idle` are the CPU times around a second before the measurement, which took `own_seconds`.
+    """
     found = []
     busy = (idle[1].busy - idle[0].busy) / max(1, idle[1].total - idle[0].total)
     if busy > _MOST_BUSY:
         found.append(
             f"Before the measurement {busy:.0%} of the machine's CPU time was in use: the figures "
             "are those of a busy machine."
+        )
+    others = other_cpu_share(idle[1], after, own_seconds) - _stolen_share(idle[1], after)
+    if others > _MOST_BUSY:
+        found.append(
+            f"During the measurement other processes took {others:.0%} of the machine's CPU time: "
+            "the figures are those of a busy machine."
+        )
+    governor = _governor()
+    if governor not in (None, "performance"):
+        found.append(
+            f"The CPUs' governor is {governor}: their frequency follows the load. The figures of "
+            "governor performance may be higher."
         )
     cpus, limit = len(os.sched_getaffinity(0)), cpu_limit()
     if limit is not None and limit < cpus:
@@ -191,11 +224,23 @@ def _cautions(idle: tuple[CpuTimes, CpuTimes], after: CpuTimes, findings: Findin
             f"A running process stood still for {still.value:.0%} of the time: others, or a "
             "quota, had its CPU."
         )
-    stolen = (after.stolen - idle[0].stolen) / max(1, after.total - idle[0].total)
+    stolen = _stolen_share(idle[0], after)
     findings.figures.append(figure(_STEAL, "share", [max(0.0, stolen)]))
     if stolen > MOST_STOLEN:
         found.append(f"The hypervisor gave {stolen:.1%} of the CPU time to other guests.")
     return found
+
+
+def _governor() -> str | None:
+    """Return what decides the frequency of the CPUs; None if the kernel does not show it."""
+    try:
+        return _GOVERNOR.read_text().strip()
+    except OSError:
+        return None
+
+
+def _stolen_share(before: CpuTimes, after: CpuTimes) -> float:
+    return (after.stolen - before.stolen) / max(1, after.total - before.total)
 
 
 def _json(document: Document) -> dict[str, object]:
