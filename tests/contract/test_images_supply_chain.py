@@ -14,6 +14,8 @@ from images.supply_chain import locked_packages, write_bills
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from support.waiting import join_thread
+
 BOOTSTRAP = (ROOT / "bootstrap.txt").read_text()
 PINNED = dict(
     re.findall(r"^([\w-]+)==(\S+) \\\n    --hash=sha256:[0-9a-f]{64}", BOOTSTRAP, re.MULTILINE)
@@ -65,11 +67,11 @@ def test_an_audit_whose_proxy_answers_no_http_fails_with_a_sentence(
 ) -> None:
     """What listens there may be anything."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=_answer_nonsense, args=(listener,))
+        thread = threading.Thread(target=_answer_nonsense, args=(listener,), daemon=True)
         thread.start()
         service = f"http://127.0.0.1:{listener.getsockname()[1]}"
         assert main(["audit", "operator", "--service", service]) == 1
-        thread.join()
+        join_thread(thread, "the answer of the service")
     assert f"Nothing was audited: the vulnerability service {service}" in capsys.readouterr().err
 
 

@@ -22,7 +22,7 @@ from support.load_pods import a_load_pod, measures
 from support.load_runs import a_plan
 from support.recorded_node import RecordedNode
 from support.serving_process import serving
-from support.waiting import wait_until
+from support.waiting import killed_at_deadline, wait_until
 
 GPU = {
     "nvmlDeviceGetUUID": "GPU-1",
@@ -87,7 +87,8 @@ def an_agent(*options: str) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
-            port = json.loads(process.stdout.readline())["port"]
+            with killed_at_deadline(process, "the port of the agent"):
+                port = json.loads(process.stdout.readline())["port"]
             yield f"http://127.0.0.1:{port}"
         finally:
             process.kill()

@@ -114,14 +114,17 @@ def killed_at_deadline(process: "subprocess.Popen[Any]", what: str) -> Iterator[
 
     limit = threading.Timer(DEADLINE_SECONDS, end)
     limit.start()
+    failure: Exception | None = None
     try:
         yield
     except Exception as error:
         if not expired.is_set():
             raise
-        raise TimeoutError(f"{what} was waited for during {DEADLINE_SECONDS:g} s.") from error
+        failure = error
     finally:
         limit.cancel()
+    if expired.is_set():
+        raise TimeoutError(f"{what} was waited for during {DEADLINE_SECONDS:g} s.") from failure
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ from support.command import Command
 from support.digits import MANIFEST
 from support.inferometer_process import run_file
 from support.onnx_models import identity, save
+from support.waiting import killed_at_deadline
 
 _LOADS = "import onnxruntime; print(flush=True); input()"
 _SERVES = """\
@@ -81,10 +82,11 @@ def test_a_package_that_a_process_has_loaded_is_known() -> None:
         start_new_session=True,
     ) as process:
         assert process.stdout
-        assert process.stdout.readline() == b"\n"
-        assert engines.loaded_version(process.pid, "onnxruntime") == version("onnxruntime")
-        assert engines.loaded_version(process.pid, "openvino") == ""
-        process.communicate(b"\n")
+        with killed_at_deadline(process, "a process that has loaded a package"):
+            assert process.stdout.readline() == b"\n"
+            assert engines.loaded_version(process.pid, "onnxruntime") == version("onnxruntime")
+            assert engines.loaded_version(process.pid, "openvino") == ""
+            process.communicate(b"\n")
 
 
 def test_a_folder_above_a_package_may_have_the_engines_name(

@@ -15,6 +15,7 @@ from support.command import Command
 from support.fake_load import free_port
 from support.results import a_result
 from support.traced_results import a_traced_result
+from support.waiting import join_thread
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ def _answering(status: int, words: str) -> Iterator[int]:
         yield server.server_port
     finally:
         server.shutdown()
-        thread.join()
+        join_thread(thread, "the end of the collector")
         server.server_close()
 
 

@@ -29,7 +29,7 @@ from support.model_cache import (
     private,
     public,
 )
-from support.waiting import wait_until
+from support.waiting import result_of, wait_until
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
@@ -54,7 +54,7 @@ def test_an_address_that_stalls_or_lies_keeps_the_model_from_no_other_pod(
         finally:
             gate.set()
         with pytest.raises(ModelRefusedError, match=OTHER_URI):
-            other.result()
+            result_of(other, "the download of the other address")
     assert [*mounter.table] == [str(tmp_path / "a")]
     assert store.used_bytes == len(CONTENT)
 
@@ -74,7 +74,7 @@ def test_two_addresses_of_one_model_become_one_entry(
             fast = cache.publish(public(CONTENT), tmp_path / "a", timeout_seconds=60)
         finally:
             gate.set()
-        assert slow.result().key == fast.key
+        assert result_of(slow, "the slower download").key == fast.key
     assert len(mounter.table) == 2
     assert store.used_bytes == len(CONTENT)
 

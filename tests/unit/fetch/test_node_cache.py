@@ -30,7 +30,7 @@ from support.model_cache import (
     private,
     public,
 )
-from support.waiting import wait_until
+from support.waiting import join_thread, wait_until
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
@@ -54,7 +54,7 @@ def test_pods_share_one_download(
     wait_until(lambda: len(cache._busy) == 3, "three calls that wait")
     gate.set()
     for each in threads:
-        each.join()
+        join_thread(each, "the end of the calls")
     assert content.opened == [(URI, 0)]
     assert len(mounter.table) == len(store.references()) == 3
     (entry,) = store.entries()

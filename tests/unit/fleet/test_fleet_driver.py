@@ -46,6 +46,7 @@ from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.wire import ConnectionFailedError
 from inferometer_loadgen.wire.tls import TlsRefusedError
 from support.noting_observer import Noting
+from support.waiting import within_deadline
 
 SECOND = 1_000_000_000
 SHOWN = WebPageFeed("s", "HTTP", None)
@@ -116,11 +117,13 @@ def drive_step(
         for worker, ahead in ((0, 0), (1, SECOND)):
             driver.place_clock(worker, ClockOffset(ahead, 5_000))
         running = asyncio.create_task(driver.run())
-        await fleet.begun.wait()
+        async with within_deadline("the start of the step"):
+            await fleet.begun.wait()
         begins = [order.at_ns for order, _ in fleet.orders if isinstance(order, Start)]
         assert begins[1] - begins[0] == SECOND
         act(driver, fleet, begins[0])
-        driver.why = await running  # type: ignore[attr-defined]  # for the test alone
+        async with within_deadline("the end of the step"):
+            driver.why = await running  # type: ignore[attr-defined]  # for the test alone
         return driver
 
     return asyncio.run(drive())
@@ -339,7 +342,8 @@ def test_waiting_for_answers_raises_a_workers_error() -> None:
         answers = AnswerCollector(Connected, [0, 1])
         answers.on_message(0, Connected())
         disturb(answers)
-        await answers.wait()
+        async with within_deadline("the answers of all workers"):
+            await answers.wait()
 
     refused = WorkerFault("ConnectionFailedError", "No one listens there.")
     with pytest.raises(ConnectionFailedError, match="No one listens"):

@@ -15,6 +15,7 @@ from inferometer_api.spec.load import Tracing
 from inferometer_loadgen.run.faults import NotAvailableError
 from inferometer_loadgen.run.otlp_receiver import OtlpReceiver
 from inferometer_loadgen.run.step_tracing import open_receiver
+from support.waiting import DEADLINE_SECONDS
 
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
 
@@ -54,7 +55,7 @@ def test_spans_are_taken_and_forgotten(*, is_compressed: bool) -> None:
             body, headers["Content-Encoding"] = gzip.compress(body), "gzip"
         async with client.post(f"{url}/v1/traces", data=body, headers=headers) as answer:
             assert (answer.status, answer.content_type) == (200, PROTOBUF)
-        assert await receiver.wait(60)
+        assert await receiver.wait(DEADLINE_SECONDS), "the spans did not come"
         assert [span.name for span in receiver.spans()] == ["compute"]
         assert [span.name for span in receiver.spans()] == ["compute"]
         receiver.forget()

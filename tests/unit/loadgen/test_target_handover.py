@@ -29,7 +29,7 @@ from inferometer_loadgen.run.target_handover import TargetHandover
 from inferometer_loadgen.schedule.steps import End, StepPlan
 from inferometer_loadgen.server.control_plane import ServerDescription
 from support.load_runs import a_plan
-from support.waiting import DEADLINE_SECONDS
+from support.waiting import within_deadline
 
 SINGLE: dict[str, Any] = {"singleStream": {}}
 TOKEN = "the token"  # noqa: S105 - of a load generator that lives for one test
@@ -171,7 +171,7 @@ def document(
     async def execute() -> ResultDocument | None:
         sink = _Sink(played, lambda report: on_progress(execution, report))
         execution = PlanExecution(plan, sink, {"toy": played.open})
-        async with asyncio.timeout(DEADLINE_SECONDS):
+        async with within_deadline("the end of the run"):
             return (await execution.run()).document
 
     found = asyncio.run(execute())
@@ -274,7 +274,7 @@ def awaiting(
         waiting = asyncio.create_task(handover.wait(repeat))
         await asyncio.sleep(0)
         await act(handover)
-        async with asyncio.timeout(DEADLINE_SECONDS):
+        async with within_deadline(f"the servers of repeat {repeat}"):
             return await waiting
 
     return asyncio.run(run())

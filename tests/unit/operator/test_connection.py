@@ -11,6 +11,7 @@ from kubernetes.aio.client import Configuration
 
 from inferometer_operator.cluster.connection import ApiConnection
 from inferometer_operator.cluster.lease import LeaseLostError
+from support.waiting import within_deadline
 
 
 async def _counted(*, breaks: bool) -> list[str]:
@@ -33,11 +34,13 @@ async def _counted(*, breaks: bool) -> list[str]:
         connection.session(aiohttp.TraceConfig()) as session,
     ):
         asking = asyncio.create_task(_get(session, str(server.make_url("/"))))
-        await came.wait()
+        async with within_deadline("the request"):
+            await came.wait()
         if not breaks:
             asking.cancel()
-        with contextlib.suppress(asyncio.CancelledError, aiohttp.ClientError):
-            await asking
+        async with within_deadline("the end of the request"):
+            with contextlib.suppress(asyncio.CancelledError, aiohttp.ClientError):
+                await asking
     return counted
 
 

@@ -14,7 +14,7 @@ from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.lease import Lease, LeaseConfig, LeaseLostError
 from inferometer_operator.cluster.lease_thread import LeaseThread
 from inferometer_operator.cluster.server_clock import ApiServerClock
-from support.waiting import DEADLINE_SECONDS
+from support.waiting import DEADLINE_SECONDS, within_deadline
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 _TERMS = LeaseConfig("lease", "ns", "me", seconds=0.15)
@@ -183,10 +183,11 @@ def test_work_ends_before_the_lease_is_over_where_it_cannot_be_renewed(
         await lease.acquire()
         cluster.fault = fault
         keeping = asyncio.create_task(lease.keep_renewed())
-        while not keeping.done():
-            now[0] += 0.01
-            await asyncio.sleep(0.001)
-        await keeping
+        async with within_deadline("the end of a Lease that cannot be renewed"):
+            while not keeping.done():
+                now[0] += 0.01
+                await asyncio.sleep(0.001)
+            await keeping
 
     with pytest.raises(LeaseLostError, match="could not be renewed"):
         asyncio.run(lost())
@@ -256,11 +257,12 @@ def test_an_operator_that_hangs_renews_no_more() -> None:
         lease = Lease(_Connection(cluster), _TERMS, lambda: now[0], lambda: False)
         await lease.acquire()
         keeping = asyncio.create_task(lease.keep_renewed())
-        while not keeping.done():
-            assert cluster.writes == 1
-            now[0] += 0.01
-            await asyncio.sleep(0.001)
-        await keeping
+        async with within_deadline("the end of the Lease of an operator that hangs"):
+            while not keeping.done():
+                assert cluster.writes == 1
+                now[0] += 0.01
+                await asyncio.sleep(0.001)
+            await keeping
 
     with pytest.raises(LeaseLostError, match="main loop does not respond"):
         asyncio.run(hung())

@@ -7,6 +7,7 @@ import aiohttp
 import pytest
 
 from inferometer_operator.wiring.health import Health, serve
+from support.waiting import within_deadline
 
 
 async def _statuses(token_file: Path | None, *sent: str | None) -> list[int]:
@@ -36,7 +37,8 @@ async def _raw_status(token_file: Path, header: bytes) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         request = (b"GET /metrics HTTP/1.1", b"Host: a", b"Authorization: " + header, b"", b"")
         writer.write(b"\r\n".join(request))
-        line = await reader.readline()
+        async with within_deadline("the status line"):
+            line = await reader.readline()
         writer.close()
         return line.strip()
     finally:

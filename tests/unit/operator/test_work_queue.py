@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from inferometer_operator.wiring.work_queue import WorkQueue
+from support.waiting import within_deadline
 
 _KEYS = st.sampled_from("abcd")
 
@@ -102,7 +103,7 @@ def test_whoever_waits_gets_a_key_when_it_is_due() -> None:
         waiting = asyncio.create_task(queue.get())
         await asyncio.sleep(0)
         add(queue)
-        async with asyncio.timeout(60):
+        async with within_deadline("a key that is due"):
             return await waiting
 
     assert asyncio.run(got(lambda queue: queue.add("now"))) == "now"

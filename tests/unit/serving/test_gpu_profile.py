@@ -22,6 +22,7 @@ from inferometer_serving.profile.occupancy import peaks
 from inferometer_serving.profile.run_recorder import RunRecorder, engine_clock, read_candidates
 from support.onnx_models import busy, identity, save
 from support.recorded_kernels import H200, PEAKS, recorded
+from support.waiting import DEADLINE_SECONDS
 
 _INPUTS: dict[str, Array] = {"x": np.ones((1, 4), np.float32)}
 
@@ -184,7 +185,8 @@ def test_a_process_that_was_killed_says_so(use: str, tmp_path: Path) -> None:
         str(file), EngineSettings(device=Device.CPU), Interrupt(), has_kernels=False
     )
     session._process.kill()
-    session._process.join()
+    session._process.join(DEADLINE_SECONDS)
+    assert not session._process.is_alive(), "the killed process did not end"
     with pytest.raises(ModelRefusedError, match="ended before its time"):
         session.run([], _INPUTS) if use == "run" else session.finish(1)
 

@@ -23,7 +23,7 @@ from inferometer_serving.gpu.broker.messages import receive, send
 from inferometer_serving.gpu.broker.payoff import SharingConstants, measure_constants
 from inferometer_serving.gpu.broker.server import Broker, listen
 from support.host_weights import PAGE_BYTES, HostMemory, serving_broker
-from support.waiting import wait_for_event, wait_until
+from support.waiting import result_of, wait_for_event, wait_until
 
 _EXTENTS = (Extent(3, 1000), Extent(1003, 5000))
 _SIZE_BYTES = 2 * PAGE_BYTES
@@ -85,7 +85,7 @@ def test_clients_that_come_during_a_load_wait_for_it(tmp_path: Path, file: Path)
         opened = [pool.submit(open_weights, path, file, _EXTENTS, memory) for _ in range(4)]
         wait_for_event(loading, "the load")
         go_on.set()
-        weights = [each.result() for each in opened]
+        weights = [result_of(each, "the weights") for each in opened]
         assert [_read(each) for each in weights] == [_expected(file)] * 4
         assert (broker.status()["loads"], broker.status()["hits"]) == (1, 3)
         for each in weights:

@@ -18,7 +18,7 @@ from inferometer_loadgen.wire.contract import (
 from inferometer_loadgen.wire.grpc.connection import GrpcConnection
 from inferometer_loadgen.wire.http1 import connection as http1_connection
 from inferometer_loadgen.wire.http1.connection import Http1Connection
-from support.waiting import until
+from support.waiting import until, within_deadline
 from support.wire_bytes import frame, goaway, reply, settings, split_frames
 
 GRPC = RequestTarget("GRPC", "host", 1, "m")
@@ -190,7 +190,8 @@ def test_replies_that_end_with_their_connection_are_answers(
             made[-1].protocol.data_received(b"HTTP/1.0 200 OK\r\n\r\nok")
             if not made[-1].protocol.eof_received():
                 made[-1].close()
-            await back.wait()
+            async with within_deadline("the reopened connection"):
+                await back.wait()
         assert answers == [(None, ReplyBody(b"ok", None))] * 4
         assert delays == []
         await connection.close()
@@ -245,7 +246,8 @@ def test_a_request_right_behind_an_error_is_sent_again(
         if ends == "eof":
             made[0].protocol.eof_received()
         made[0].close()
-        await back.wait()
+        async with within_deadline("the reopened connection"):
+            await back.wait()
         is_resent = len(failures) > len(found)
         assert connection.resent_token == (7 if is_resent else None)
         assert connection.outstanding == is_resent
@@ -286,7 +288,8 @@ def test_a_request_is_sent_again_only_once(monkeypatch: pytest.MonkeyPatch) -> N
 
             monkeypatch.setattr(loop, "create_connection", refuse)
         made[0].close()
-        await over.wait()
+        async with within_deadline("the failure of both requests"):
+            await over.wait()
         assert connection.outstanding == 0
         await connection.close()
         return found
@@ -321,7 +324,8 @@ def test_closing_waits_for_no_transport_that_never_reports_its_loss(
 
         monkeypatch.setattr(loop, "create_connection", never)
         made[0].close()
-        await opening.wait()
+        async with within_deadline("the attempt to reopen the connection"):
+            await opening.wait()
         await connection.close()
 
     asyncio.run(main())

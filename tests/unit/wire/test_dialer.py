@@ -6,6 +6,7 @@ import pytest
 
 from inferometer_loadgen.wire.contract import ConnectionFailedError, RequestTarget
 from inferometer_loadgen.wire.dialer import Dialer
+from support.waiting import within_deadline
 
 TARGET = RequestTarget("HTTP", "host", 80, "m")
 sleep = asyncio.sleep
@@ -37,7 +38,8 @@ class Server:
         self.back.clear()
         self.dialer.redial(answered=answered)
         self.dialer.redial(answered=answered)
-        await self.back.wait()
+        async with within_deadline("the connection"):
+            await self.back.wait()
         return self.delays[:]
 
 
