@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from bench.processes import started
+from bench.processes import start_child
 
 _NICEST = 19
 
@@ -27,7 +27,7 @@ def awake(cores: tuple[int | None, ...], folder: Path) -> Iterator[None]:
     with ExitStack() as stack:
         for core in cores:
             if core is not None:
-                stack.enter_context(started("bench.awake", command, core=core, folder=folder))
+                stack.enter_context(start_child("bench.awake", command, core=core, folder=folder))
         yield
 
 

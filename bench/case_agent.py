@@ -11,7 +11,7 @@ from uuid import UUID
 
 from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
-from bench.processes import BenchError, Child, started
+from bench.processes import BenchError, Child, start_child
 
 from inferometer_api.results.agent_sample import SAMPLE_PATH
 from support.recorded_node import RecordedNode
@@ -81,7 +81,7 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
         for pods in (_FEW_PODS, _MANY_PODS):
             command = [executable, "-m", "inferometer_telemetry", "--port", "0", *node.options]
             child = stack.enter_context(
-                started(f"agent-{pods}", command, core=place.server_core, folder=place.folder)
+                start_child(f"agent-{pods}", command, core=place.server_core, folder=place.folder)
             )
             agent = _AskedAgent(child, uids[:pods])
             stack.callback(agent.close)

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
 from bench.model_files import MINILM, RESNET50, Measurand, Protocol
-from bench.processes import Child, started
+from bench.processes import Child, start_child
 from bench.servers import Server, inferometer_server
 
 _CLIENTS = 32
@@ -56,14 +56,14 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
         for model in _MODELS:
             sizes = ("--warm-up-batch-sizes", ",".join(map(str, _FIXED)))
             fixed = stack.enter_context(inferometer_server(place, model, *sizes))
-            rates = {size: _measured(place, model, "HTTP", fixed, size)[_RATE] for size in _FIXED}
+            rates = {size: _measure(place, model, "HTTP", fixed, size)[_RATE] for size in _FIXED}
             most = max(_FIXED[1:], key=lambda size: rates[size])
             joins = stack.enter_context(inferometer_server(place, model, *_batching(most)))
             for protocol in _PROTOCOLS:
                 best = max(_FIXED, key=lambda size: rates[size])
                 turns[_joined(model, protocol)] = partial(_joined_of, place, model, protocol, joins)
                 turns[_whole(model, protocol)] = partial(
-                    _measured, place, model, protocol, fixed, best
+                    _measure, place, model, protocol, fixed, best
                 )
         yield {name: turn for name, turn in turns.items() if name in sides}
 
@@ -77,7 +77,7 @@ def _batching(most: int) -> tuple[str, ...]:
 
 def _joined_of(place: Place, model: Measurand, protocol: Protocol, server: Server) -> Figures:
     before = _statistics(server, model)
-    joined = _measured(place, model, protocol, server, 1)
+    joined = _measure(place, model, protocol, server, 1)
     after = _statistics(server, model)
     samples = after["inference_count"] - before["inference_count"]
     size = samples / (after["execution_count"] - before["execution_count"])
@@ -102,7 +102,7 @@ def _statistics(server: Server, model: Measurand) -> dict[str, Any]:
     return found
 
 
-def _measured(
+def _measure(
     place: Place, model: Measurand, protocol: Protocol, server: Server, samples: int
 ) -> Figures:
     """Keep as many samples outstanding as there are clients, in requests of `samples` each."""
@@ -130,7 +130,7 @@ def _client(
         *("--protocol", protocol, "--port", str(port), "--model", model.name),
         *("--samples", str(samples), "--connections", str(connections)),
     ]
-    return started("client", command, core=place.client_core, folder=place.folder)
+    return start_child("client", command, core=place.client_core, folder=place.folder)
 
 
 def _rows(model: Measurand, protocol: Protocol) -> tuple[Row, ...]:

@@ -48,7 +48,7 @@ SUBSET = (
 FEW = SUBSET[4:11]
 
 
-def _timed(study_name: str, words: Sequence[str], model: str) -> dict[str, Any]:
+def _time(study_name: str, words: Sequence[str], model: str) -> dict[str, Any]:
     """Time the bricks of a model that no model before it had, and the model itself.
 
     All of it is timed again if the machine was busy or slow, or the model's rounds differ. With a
@@ -106,7 +106,7 @@ def wall_time_speed_up(found: Found) -> float:
 
 
 def _zoo() -> Figures:
-    found = study("bricks", zoo.names(), partial(_timed, "bricks", ()))
+    found = study("bricks", zoo.names(), partial(_time, "bricks", ()))
     known = timings_of(FOLDER / "bricks")
     alone, interpolated = (leave_one_out(found, known, each) for each in (0.0, _TOLERANCE))
     siblings = with_siblings(found)
@@ -135,7 +135,7 @@ def _added(prefix: str, added: Mapping[str, Added], siblings: Sequence[str]) -> 
 
 def _interpolated() -> Figures:
     words = ("--tolerance", f"{100 * _TOLERANCE:g}")
-    found = study("bricks-interpolated", zoo.names(), partial(_timed, "bricks-interpolated", words))
+    found = study("bricks-interpolated", zoo.names(), partial(_time, "bricks-interpolated", words))
     timed = {key for each in found.values() for key in each["bricks"]}
     needed = {key for each in found.values() for one in each["models"] for key in one["bricks"]}
     return {**judged(found), "timed": len(timed) / len(needed)}
@@ -151,7 +151,7 @@ _SETTINGS = {
 
 def _subset(side: str) -> Figures:
     name = f"bricks-{side.replace(' ', '-')}"
-    return judged(study(name, SUBSET, partial(_timed, name, _SETTINGS[side])))
+    return judged(study(name, SUBSET, partial(_time, name, _SETTINGS[side])))
 
 
 _GRANULARITIES = {f"G = {size}": str(size) for size in range(1, 11)}
@@ -160,7 +160,7 @@ _GRANULARITIES = {f"G = {size}": str(size) for size in range(1, 11)}
 def _granular(side: str) -> Figures:
     name = f"bricks-{side.replace(' ', '')}"
     words = ("--granularity", _GRANULARITIES[side])
-    return judged(study(name, FEW, partial(_timed, name, words)))
+    return judged(study(name, FEW, partial(_time, name, words)))
 
 
 @contextmanager

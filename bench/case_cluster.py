@@ -34,7 +34,7 @@ def _both(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
     bench, numbers = shared_bench(), count()
 
     def cluster() -> Figures:
-        return _all(_figures(bench.measured(example(name)).result) for name in _EXAMPLES)
+        return _all(_figures(bench.measure(example(name)).result) for name in _EXAMPLES)
 
     def local() -> Figures:
         folder = place.folder / f"local-{next(numbers)}"
@@ -69,7 +69,7 @@ def _soon(_place: Place, _sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]
 
 def _first_query(run: dict[str, Any]) -> Figures:
     bench = shared_bench()
-    applied = bench.measured(run)
+    applied = bench.measure(run)
     return {
         _FIRST_QUERY: _seconds_to_first_query(applied),
         _LOADING: _loading_seconds(applied.result),

@@ -14,8 +14,8 @@ from bench.figures import Bound
 from bench.fleet_workers import QUERIES_A_SECOND, TOKEN, a_second
 from bench.model_files import TINY
 from bench.null_server import null_server, require_null_server
-from bench.paced import Rate, paced
-from bench.processes import BenchError, cpu_seconds_of, started
+from bench.paced import Rate, send_paced
+from bench.processes import BenchError, cpu_seconds_of, start_child
 from bench.servers import Server
 
 from inferometer_api.plan.load_plan import LoadPlan, PlannedFleet
@@ -54,11 +54,11 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
 def _sizes(place: Place) -> Figures:
     found: dict[str, float] = {"bytes": len(a_second())}
     for size in SIZES:
-        found |= asyncio.run(_measured(place, size))
+        found |= asyncio.run(_measure(place, size))
     return found
 
 
-async def _measured(place: Place, size: int) -> Figures:
+async def _measure(place: Place, size: int) -> Figures:
     """Let simulated workers report for some seconds and return the cost."""
     planned = PlannedFleet(
         starts_workers=False, token=TOKEN, ready_deadline_seconds=int(_MOST_SECONDS)
@@ -66,8 +66,8 @@ async def _measured(place: Place, size: int) -> Figures:
     async with Fleet.start(planned, size) as fleet:
         carrier = _locust_carrier(fleet)
         command = [sys.executable, "-m", "bench.fleet_workers", str(carrier.port), str(size)]
-        with started("workers", command, core=place.server_core, folder=place.folder):
-            return await _driven(fleet, place.turn_seconds, size)
+        with start_child("workers", command, core=place.server_core, folder=place.folder):
+            return await _drive(fleet, place.turn_seconds, size)
 
 
 def _locust_carrier(fleet: Fleet) -> LocustCarrier:
@@ -76,7 +76,7 @@ def _locust_carrier(fleet: Fleet) -> LocustCarrier:
     return fleet.carrier
 
 
-async def _driven(fleet: Fleet, seconds: float, size: int) -> Figures:
+async def _drive(fleet: Fleet, seconds: float, size: int) -> Figures:
     carrier = _locust_carrier(fleet)
     await fleet.wait_for_workers(lambda _fraction, _detail: None)
     drivers = FleetDriverFactory(fleet, _plan(), _DESCRIBED, lambda _: None, lambda: None)
@@ -204,7 +204,7 @@ def _stage_of_workers(place: Place, sides: frozenset[str]) -> Iterator[Mapping[s
 
 def _fleet(place: Place, server: Server, workers: int) -> Figures:
     """Measure with a fleet; one worker is a load generator without one."""
-    step = paced(place, server, Rate("HTTP", _QPS_OF_EACH * workers, workers=workers))
+    step = send_paced(place, server, Rate("HTTP", _QPS_OF_EACH * workers, workers=workers))
     begun = [each.start_offset_nanoseconds for each in step.workers] or [0]
     apart = (max(begun) - min(begun)) / _SECOND_NS
     return {_COST: _cost([step]), _APART: apart}
@@ -214,7 +214,7 @@ def _apart(place: Place, server: Server, number: int) -> Figures:
     """Measure with so many load generators at once that know nothing of each other."""
     rates = [Rate("HTTP", _QPS_OF_EACH, seed=seed) for seed in range(number)]
     with ThreadPoolExecutor(number) as threads:
-        return {_COST: _cost(list(threads.map(partial(paced, place, server), rates)))}
+        return {_COST: _cost(list(threads.map(partial(send_paced, place, server), rates)))}
 
 
 def _cost(steps: Sequence[Step]) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
 from bench.case import Case, Figures, PeerMissingError, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
-from bench.gpu_weights import GpuModel, held, running_broker, write_models
+from bench.gpu_weights import GpuModel, hold, running_broker, write_models
 
 from inferometer_serving.gpu.device import gpu_count
 
@@ -31,7 +31,7 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
     with running_broker(place.folder, "--quota", "4Gi"):
         turns: dict[str, Turn] = {}
         for model in models:
-            with held(model.path, place.folder, 1):
+            with hold(model.path, place.folder, 1):
                 pass  # its weights are in GPU memory from now on
             for way, folder in (("own", None), ("shared", place.folder)):
                 turns[f"{way}, {model.name}"] = partial(_turn, model, folder)
@@ -39,9 +39,9 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
 
 
 def _turn(model: GpuModel, folder: Path | None) -> Figures:
-    with held(model.path, folder, 1, is_warm=True) as (first,):
+    with hold(model.path, folder, 1, is_warm=True) as (first,):
         before = first.again()["freeBytes"]
-        with held(model.path, folder, 1) as (second,):
+        with hold(model.path, folder, 1) as (second,):
             added = before - first.again()["freeBytes"]
             return {
                 _LOAD: first.report["loadMilliseconds"],

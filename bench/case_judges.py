@@ -83,7 +83,7 @@ class _Both:
         ours = run_ours(self.place, self.ours(scenario, queries, connections=_MANY))
         return _figures(percentile_seconds(ours, 99.0), theirs.figure)
 
-    def replayed(self, queries: int, qps: float) -> Figures:
+    def replay(self, queries: int, qps: float) -> Figures:
         """Compare open loops where queries wait for another: ours replays LoadGen's arrivals."""
         theirs = self.loadgen("Server", queries, qps=qps, bound_ms=1000, connections=_MANY)
         scenario = {"trace": {"uri": "file:arrivals.csv"}}
@@ -169,7 +169,7 @@ def _mlperf_stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, 
             _ORACLE_SERVER: lambda: at_oracle.server(1500, 300),
             _ORACLE_OFFLINE: lambda: at_oracle.offline(8000, 4, 8),
             _OWN_SINGLE: lambda: at_own.single_stream(600),
-            _OWN_SERVER: lambda: at_own.replayed(400, 40),
+            _OWN_SERVER: lambda: at_own.replay(400, 40),
             _OWN_OFFLINE: lambda: at_own.offline(600, 4, 2),
             _VERDICTS: lambda: _verdicts(plain, known),
         }

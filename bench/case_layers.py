@@ -57,7 +57,7 @@ BOUNDED = (
 """20 models of all kinds."""
 
 
-def _profiled(model: str) -> dict[str, Any]:
+def _profile(model: str) -> dict[str, Any]:
     with TemporaryDirectory(prefix="inferometer-bench-") as folder:
         words = ("profile", f"zoo://{model}", "--seconds", "2", "--iterations", "150")
         # A busy machine makes the load INVALID, and the profile is there all the same.
@@ -74,7 +74,7 @@ def _profiled(model: str) -> dict[str, Any]:
 
 
 def _sums() -> Figures:
-    found = study("layers-sum", SUMMED, _profiled)
+    found = study("layers-sum", SUMMED, _profile)
     off = [abs(1 - each["share"]) for each in found.values()]
     plain = [abs(1 - each["shareWithoutProfiler"]) for each in found.values()]
     return {

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from bench.case import Case, Figures, PeerMissingError, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
-from bench.processes import ROOT, BenchError, started, wait_for_http
+from bench.processes import ROOT, BenchError, start_child, wait_for_http
 from bench.results_data import bulk_load, scaled
 from bench.results_service import percentile95, response_seconds, results_service
 
@@ -99,7 +99,7 @@ def _mlflow(place: Place, runs: list[str]) -> Iterator[tuple[int, str]]:
     port = free_port()
     command = [str(_home() / "bin" / "mlflow"), "server", "--backend-store-uri", address]
     command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    with started("MLflow", command, core=None, folder=place.folder) as child:
+    with start_child("MLflow", command, core=None, folder=place.folder) as child:
         wait_for_http(child, port, "/health")
         yield port, experiment
 

@@ -73,7 +73,7 @@ def _turn(waiting: int, quiet_seconds: float) -> Figures:
     stage.control_plane.kubectl("create", "-f", "-", stdin=run_list(stage, prefix, numbers))
     wait_for(lambda: len(watched.of(prefix)) == len(numbers), "The runs")
     began = audit_bytes(stage)
-    operator, start_seconds = _started(stage)
+    operator, start_seconds = _start(stage)
     start_cpu_seconds = _cpu_seconds(operator)
     try:
         wait_for(watched.positions_are_right, "The positions of those that wait")
@@ -101,7 +101,7 @@ def _turn(waiting: int, quiet_seconds: float) -> Figures:
     return figures
 
 
-def _started(stage: Stage) -> tuple[OperatorProcess, float]:
+def _start(stage: Stage) -> tuple[OperatorProcess, float]:
     """Start an operator; return it and how long it took until it led and knew every run."""
     began = time.monotonic()
     words = ("--lease-seconds", str(LEASE_SECONDS))

@@ -9,7 +9,7 @@ from time import perf_counter
 from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound, Goal
 from bench.model_files import RESNET50
-from bench.processes import Child, started
+from bench.processes import Child, start_child
 from bench.servers import inferometer_server
 from bench.traffic import HttpClient
 
@@ -32,7 +32,9 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
 
         def helper(core: int | None, *words: str) -> Child:
             command = [sys.executable, "-m", *words]
-            return stack.enter_context(started(words[0], command, core=core, folder=place.folder))
+            return stack.enter_context(
+                start_child(words[0], command, core=core, folder=place.folder)
+            )
 
         server = stack.enter_context(inferometer_server(place, RESNET50))
         http = HttpClient(RESNET50, server.http_port)
@@ -46,21 +48,21 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
         here = helper(place.server_core, "bench.in_process", "--model", model)
         again = helper(place.server_core, "bench.in_process", "--model", model)
         yield {
-            _HERE: lambda: _computed(here),
-            _HTTP: lambda: _served(server.process, lambda: _median_seconds(http)),
-            _GRPC: lambda: _served(
+            _HERE: lambda: _measure_computing(here),
+            _HTTP: lambda: _measure_serving(server.process, lambda: _median_seconds(http)),
+            _GRPC: lambda: _measure_serving(
                 server.process, lambda: grpc.ask(requests=_INFERENCES)["medianSeconds"]
             ),
-            _AGAIN: lambda: _computed(again),
+            _AGAIN: lambda: _measure_computing(again),
         }
 
 
-def _computed(process: Child) -> Figures:
+def _measure_computing(process: Child) -> Figures:
     figures = process.ask(inferences=_INFERENCES)
     return {_LATENCY: figures["medianSeconds"], _CPU: figures["cpuSeconds"]}
 
 
-def _served(server: Child, infer: Callable[[], float]) -> Figures:
+def _measure_serving(server: Child, infer: Callable[[], float]) -> Figures:
     before = server.cpu_seconds()
     latency = infer()
     return {_LATENCY: latency, _CPU: (server.cpu_seconds() - before) / _INFERENCES}

@@ -10,8 +10,8 @@ from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
 from bench.model_files import TINY, Protocol
 from bench.null_server import null_server, require_null_server
-from bench.paced import Rate, paced
-from bench.processes import BenchError, Child, started
+from bench.paced import Rate, send_paced
+from bench.processes import BenchError, Child, start_child
 from bench.servers import Server, inferometer_server
 
 from inferometer_api.results.result import nanoseconds_at
@@ -53,14 +53,14 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
     with (
         null_server(place, TINY) as server,
         inferometer_server(place, TINY) as own,
-        started("bare timer", command, core=place.client_core, folder=place.folder) as bare,
+        start_child("bare timer", command, core=place.client_core, folder=place.folder) as bare,
     ):
         turns: dict[str, Turn] = {_BARE: partial(_bare, place, bare)}
         longer = replace(place, turn_seconds=max(_LEAST_SECONDS, place.turn_seconds))
         for name, rate in _RATES.items():
-            turns[name] = partial(_paced, longer if name in _FAR else place, server, rate)
+            turns[name] = partial(_measure, longer if name in _FAR else place, server, rate)
         for name, rate in _OWN.items():
-            turns[name] = partial(_paced, place, own, rate)
+            turns[name] = partial(_measure, place, own, rate)
         yield {name: turn for name, turn in turns.items() if name in sides}
 
 
@@ -69,8 +69,8 @@ def _bare(place: Place, bare: Child) -> Figures:
     return {_LAG: figures["p50Seconds"], _LATE: figures["p99Seconds"]}
 
 
-def _paced(place: Place, server: Server, rate: Rate) -> Figures:
-    step = paced(place, server, rate)
+def _measure(place: Place, server: Server, rate: Rate) -> Figures:
+    step = send_paced(place, server, rate)
     median, late = (nanoseconds_at(step.dispatch_lag, each) for each in (50.0, 99.0))
     if median is None or late is None or not step.scheduled_qps:
         raise BenchError("Nothing was scheduled.")
@@ -134,7 +134,7 @@ def _stage_of_many(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str,
 def _many(place: Place, server: Server) -> Figures:
     resident: list[tuple[int, int]] = []
     rate = Rate("HTTP", 20_000)
-    step = paced(
+    step = send_paced(
         place,
         server,
         rate,

@@ -11,7 +11,7 @@ from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
 from bench.load_generator import LoadRun, run_scenario, url_of
 from bench.model_files import SHUFFLENET, Measurand
-from bench.processes import BenchError, started
+from bench.processes import BenchError, start_child
 from bench.servers import Server, inferometer_server
 
 from inferometer_api.results.result import ScenarioResult
@@ -58,7 +58,7 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
         side = min(seconds, key=lambda each: abs(seconds[each] - _SERVICE_SECONDS))
         model = {_SIDE_PIXELS: float(side), _SERVICE: seconds[side]}
         server = stack.enter_context(inferometer_server(place, sized[side]))
-        turns: dict[str, Turn] = {_SIDE: lambda: {**model, **_searched(place, server)}}
+        turns: dict[str, Turn] = {_SIDE: lambda: {**model, **_search(place, server)}}
         yield {name: turn for name, turn in turns.items() if name in sides}
 
 
@@ -66,15 +66,15 @@ def _service_seconds(place: Place, model: Measurand) -> float:
     """Return the median of an inference in a process of its own, on the server's core."""
     name = "bench.in_process"
     command = [sys.executable, "-m", name, "--model", str(model.write(place.folder))]
-    with started(name, command, core=place.server_core, folder=place.folder) as process:
+    with start_child(name, command, core=place.server_core, folder=place.folder) as process:
         return float(process.ask(inferences=_INFERENCES)["medianSeconds"])
 
 
-def _searched(place: Place, server: Server) -> Figures:
+def _search(place: Place, server: Server) -> Figures:
     began = time.monotonic()
     probe = {"minQueries": _QUERIES, "maxSeconds": 60}
     bound = {"latencyBoundMicroseconds": _BOUND_MICROSECONDS, "percentile": "P99"}
-    search = _measured(place, server, {"findPeak": {**bound, "probe": probe}})
+    search = _measure(place, server, {"findPeak": {**bound, "probe": probe}})
     peak = search.peak
     minutes = (time.monotonic() - began) / 60
     if peak is None:
@@ -83,7 +83,7 @@ def _searched(place: Place, server: Server) -> Figures:
         absent = dict.fromkeys((_PEAK, _FOUND, _VALID, _INVALID), 0.0)
         return {**absent, _WIDTH: 1.0, _PROBES: len(peak.probes), _MINUTES: minutes}
     below, above = (
-        _measured(place, server, {"server": {**bound, "targetQps": f"{factor * peak.qps:.3f}"}})
+        _measure(place, server, {"server": {**bound, "targetQps": f"{factor * peak.qps:.3f}"}})
         for factor in (_BELOW, _ABOVE)
     )
     return {
@@ -104,7 +104,7 @@ def _width(peak: Peak) -> float:
     return (peak.high_qps - peak.low_qps) / peak.qps
 
 
-def _measured(place: Place, server: Server, scenario: Mapping[str, Any]) -> ScenarioResult:
+def _measure(place: Place, server: Server, scenario: Mapping[str, Any]) -> ScenarioResult:
     load_run = LoadRun(
         url_of(server, "HTTP"),
         SHUFFLENET.name,

@@ -91,10 +91,10 @@ def _get(port: int) -> None:
 
 def _page(port: int) -> Figures:
     """Open the list of runs in a browser that has never seen it."""
-    return asyncio.run(_opened(port))
+    return asyncio.run(_open_page(port))
 
 
-async def _opened(port: int) -> Figures:
+async def _open_page(port: int) -> Figures:
     async with browsing(find_chromium() or "") as page:
         await page.emulate()
         began = time.monotonic()

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from bench.case import Case, Figures, PeerMissingError, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
-from bench.processes import Child, started
+from bench.processes import Child, start_child
 from bench.results_data import bulk_load, first_example, scaled
 from sqlalchemy import text
 
@@ -77,7 +77,7 @@ def _ingest(address: str, place: Place) -> Figures:
     with ExitStack() as stack:
         writers = [
             stack.enter_context(
-                started(
+                start_child(
                     f"writer {number}",
                     [*command, str(number * 1_000_000)],
                     core=None,

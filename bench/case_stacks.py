@@ -17,7 +17,7 @@ from typing import Any
 from bench.case import Case, Figures, PeerMissingError, Place, Row, Side, Source, Turn, Unit
 from bench.clusters import kserve_bench, require_kserve
 from bench.model_files import SHUFFLENET, Protocol
-from bench.processes import ROOT, BenchError, started
+from bench.processes import ROOT, BenchError, start_child
 from bench.servers import launcher_path, require_mlserver, require_triton
 
 from inferometer_api.document import API_VERSION
@@ -100,18 +100,18 @@ _KSERVE = Stack(
 
 @contextmanager
 def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
-    launch: Measure = partial(_launched, launcher_path(place.folder))
+    launch: Measure = partial(_launch, launcher_path(place.folder))
     model = SHUFFLENET.write(place.folder)
     reference = launch(place, _run(_ONNX_RUNTIME, "GRPC", searches=False))
     turns: dict[str, Turn] = {
-        each.name: partial(_measured, place, each, model, reference, launch)
+        each.name: partial(_measure, place, each, model, reference, launch)
         for each in (_ONNX_RUNTIME, *_OTHERS)
     }
-    turns[_KSERVE.name] = partial(_measured_by_kserve, place, model, reference)
+    turns[_KSERVE.name] = partial(_measure_by_kserve, place, model, reference)
     yield {name: turn for name, turn in turns.items() if name in sides}
 
 
-def _measured(
+def _measure(
     place: Place, stack: Stack, model: Path, reference: ResultDocument, measure: Measure
 ) -> Figures:
     engine = [_engine_seconds(place, stack, model)]
@@ -122,11 +122,11 @@ def _measured(
     return figures_of(grpc, http, median(engine), reference)
 
 
-def _measured_by_kserve(place: Place, model: Path, reference: ResultDocument) -> Figures:
+def _measure_by_kserve(place: Place, model: Path, reference: ResultDocument) -> Figures:
     """Measure KServe on a cluster that runs only meanwhile: it would disturb the others."""
     with kserve_bench() as cluster:
-        measure: Measure = lambda _, run: cluster.measured(dict(run)).result  # noqa: E731 - a closure over the cluster
-        return _measured(place, _KSERVE, model, reference, measure)
+        measure: Measure = lambda _, run: cluster.measure(dict(run)).result  # noqa: E731 - a closure over the cluster
+        return _measure(place, _KSERVE, model, reference, measure)
 
 
 def _run(stack: Stack, protocol: Protocol, *, searches: bool) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def _run(stack: Stack, protocol: Protocol, *, searches: bool) -> dict[str, Any]:
     }
 
 
-def _launched(search_path: str, place: Place, run: Mapping[str, Any]) -> ResultDocument:
+def _launch(search_path: str, place: Place, run: Mapping[str, Any]) -> ResultDocument:
     """Return the result of a run by `inferometer run`, whatever its verdict."""
     folder = Path(mkdtemp(dir=place.folder))
     file, output = folder / "run.json", folder / "result"
@@ -180,7 +180,7 @@ def _engine_seconds(place: Place, stack: Stack, model: Path) -> float:
     """Return the median of an inference by the stack's engine, in a process without a server."""
     words = ("--runtime", stack.runtime, "--precision", stack.precision)
     command = [sys.executable, "-m", "bench.in_process", "--model", str(model), *words]
-    with started("the engine", command, core=None, folder=place.folder) as process:
+    with start_child("the engine", command, core=None, folder=place.folder) as process:
         return float(process.ask(inferences=_INFERENCES)["medianSeconds"])
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
-from bench.processes import BenchError, started
+from bench.processes import BenchError, start_child
 from onnx import TensorProto, helper, numpy_helper
 
 _OURS, _PLAIN = "Inferometer", "plain Python"
@@ -60,7 +60,7 @@ def _start_ours(place: Place, model: Path) -> Figures:
         *("--threads", "1", "--start-up-report", "on"),
     ]
     began = time.perf_counter()
-    with started("Inferometer's server", command, core=None, folder=place.folder) as child:
+    with start_child("Inferometer's server", command, core=None, folder=place.folder) as child:
         port = child.read()["httpPort"]
         if child.read().get("event") != "ready":
             raise BenchError(f"Inferometer's server was never ready: {child.last_words()}")
@@ -84,7 +84,7 @@ def _session_milliseconds(port: int, model: str) -> float:
 def _start_plain(place: Place, model: Path) -> Figures:
     began = time.perf_counter()
     command = [sys.executable, "-c", _PLAIN_PROGRAM, str(model)]
-    with started(_PLAIN, command, core=None, folder=place.folder) as child:
+    with start_child(_PLAIN, command, core=None, folder=place.folder) as child:
         session = child.read()["sessionMilliseconds"]
         return _figures(1e3 * (time.perf_counter() - began), session)
 

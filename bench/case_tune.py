@@ -34,7 +34,7 @@ Rate = Callable[[Mapping[str, Any], int], float]
 @contextmanager
 def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
     @cache
-    def compared() -> Mapping[str, Figures]:
+    def compare_once() -> Mapping[str, Figures]:
         output = place.folder / "tuned"
         began = time.monotonic()
         _tune(place, output)
@@ -53,7 +53,7 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
             summary = json.loads((output / "tune.json").read_text(encoding="utf-8"))
             return compare(summary, tune_seconds, rate)
 
-    yield {name: lambda name=name: compared()[name] for name in sides}  # type: ignore[misc]  # mypy infers no default
+    yield {name: lambda name=name: compare_once()[name] for name in sides}  # type: ignore[misc]  # mypy infers no default
 
 
 def _tune(place: Place, output: Path) -> None:

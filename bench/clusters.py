@@ -69,7 +69,7 @@ class Bench:
     cluster: Cluster
     namespace: str
 
-    def measured(self, run: dict[str, Any]) -> Applied:
+    def measure(self, run: dict[str, Any]) -> Applied:
         """Create a run, wait until it is finished, take out its result, and delete it."""
         name, here = run["metadata"]["name"], ("--namespace", self.namespace)
         text = json.dumps(run)

@@ -62,7 +62,7 @@ def write_models(folder: Path) -> tuple[GpuModel, ...]:
     return tuple(
         GpuModel(name, path, (path.parent / _WEIGHTS_FILE).stat().st_size)
         for name, parts in made
-        for path in (_written(folder / name, parts),)
+        for path in (_write_model(folder / name, parts),)
     )
 
 
@@ -118,7 +118,7 @@ def _weight(name: str, shape: tuple[int, ...]) -> onnx.TensorProto:
     return numpy_helper.from_array(rng.standard_normal(shape, np.float32) * 0.02, name)
 
 
-def _written(folder: Path, parts: Callable[[], _Parts]) -> Path:
+def _write_model(folder: Path, parts: Callable[[], _Parts]) -> Path:
     path = folder / "model.onnx"
     if path.exists():
         return path
@@ -167,7 +167,7 @@ class Server:
 
 
 @contextmanager
-def held(
+def hold(
     model: Path,
     folder: Path | None,
     count: int,
@@ -205,7 +205,7 @@ def _line(process: "subprocess.Popen[str]") -> Any:
     return json.loads(line)
 
 
-def _opened(graph: GraphFile, folder: Path | None) -> tuple[Session, float]:
+def _open(graph: GraphFile, folder: Path | None) -> tuple[Session, float]:
     settings = EngineSettings(device=Device.GPU, weight_broker=folder)
     began = time.perf_counter()
     session = load(graph, settings, Interrupt())
@@ -232,7 +232,7 @@ def _sample(session: Session) -> dict[str, NDArray[Any]]:
 
 def _turns(path: Path, folder: Path) -> dict[str, Any]:
     graph = _graph(path)
-    _opened(graph, None)  # CUDA and its libraries are ready from now on
+    _open(graph, None)  # CUDA and its libraries are ready from now on
     sides: dict[str, dict[str, list[float]]] = {
         name: {"load": [], "first": [], "steady": []} for name in ("own", "shared")
     }
@@ -240,7 +240,7 @@ def _turns(path: Path, folder: Path) -> dict[str, Any]:
     for _ in range(ROUNDS + 1):
         for name, broker in (("own", None), ("shared", folder)):
             free = _free_bytes()
-            session, load_ms = _opened(graph, broker)
+            session, load_ms = _open(graph, broker)
             sample = _sample(session)
             device_bytes[name] = free - _free_bytes()
             outputs[name], first_ms = _run(session, sample)
@@ -287,8 +287,8 @@ def _hold(path: Path, folder: Path | None, *, is_warm: bool) -> None:
     graph = _graph(path)
     if is_warm:
         with TemporaryDirectory() as tiny:
-            _opened(_graph(write_tiny(Path(tiny)).model), None)
-    session, load_ms = _opened(graph, folder)
+            _open(_graph(write_tiny(Path(tiny)).model), None)
+    session, load_ms = _open(graph, folder)
     sample = _sample(session)
     output, first_ms = _run(session, sample)
     report = {

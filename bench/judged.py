@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.case import Place
 from bench.load_generator import LoadRun, only_step, run_scenario
-from bench.processes import ROOT, BenchError, Child, started
+from bench.processes import ROOT, BenchError, Child, start_child
 
 from inferometer_api.results.result import ScenarioResult
 
@@ -55,7 +55,7 @@ def percentile_seconds(scenario: ScenarioResult, percentile: float) -> float:
 @contextmanager
 def oracle(place: Place) -> Iterator["Oracle"]:
     """Run the tests' oracle on the server's core: it delays each reply by the given law."""
-    with started(
+    with start_child(
         "oracle",
         [sys.executable, "-m", "support.oracle_server"],
         core=place.server_core,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from bench.case import PeerMissingError, Place
 from bench.model_files import MEASURANDS, Measurand
-from bench.processes import started
+from bench.processes import start_child
 from bench.servers import Server
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
@@ -60,7 +60,9 @@ def null_server(place: Place, measurand: Measurand, *, proxied: bool = False) ->
     file = place.folder / f"null-{measurand.name}.json"
     file.write_text(json.dumps(_replies(measurand)), encoding="utf-8")
     command = [str(_binary()), str(file), *(["proxied"] if proxied else [])]
-    with started("null server", command, core=place.server_core, folder=place.folder) as process:
+    with start_child(
+        "null server", command, core=place.server_core, folder=place.folder
+    ) as process:
         ports = process.read()
         yield Server(process, ports["httpPort"], ports["grpcPort"])
 

@@ -25,7 +25,7 @@ class Rate:
     seed: int = 0
 
 
-def paced(
+def send_paced(
     place: Place,
     server: Server,
     rate: Rate,

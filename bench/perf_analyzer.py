@@ -128,7 +128,7 @@ def _run(options: PerfOptions, core: int | None) -> PerfRun:
             )
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         share = None if options.requests else _share_of_a_core(process, options.seconds)
-        output = _ended(process, options.seconds)
+        output = _wait_for_end(process, options.seconds)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if process.returncode != 0 or not file.is_file():
             raise BenchError(f"perf_analyzer ended with {process.returncode}: {output[-600:]}")
@@ -147,7 +147,7 @@ def _share_of_a_core(process: "subprocess.Popen[str]", seconds: float) -> float:
     return (cpu_seconds_of(process.pid) - used) / (monotonic() - began)
 
 
-def _ended(process: "subprocess.Popen[str]", seconds: float) -> str:
+def _wait_for_end(process: "subprocess.Popen[str]", seconds: float) -> str:
     """Return what it said, once it has ended."""
     try:
         return process.communicate(timeout=3 * seconds + _PATIENCE_SECONDS)[0]

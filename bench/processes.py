@@ -102,7 +102,7 @@ class Child:
 
 
 @contextmanager
-def started(
+def start_child(
     name: str,
     command: Sequence[str],
     *,

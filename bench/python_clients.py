@@ -89,7 +89,7 @@ def triton_http(port: int, clients: int, seconds: float) -> RawCost:
         until = perf_counter() + duration
         gevent.joinall([gevent.spawn(work, until) for _ in range(clients)], raise_error=True)
 
-    return _measured(run, lambda: count, seconds)
+    return _measure(run, lambda: count, seconds)
 
 
 def triton_grpc(port: int, clients: int, seconds: float) -> RawCost:
@@ -123,7 +123,7 @@ def triton_grpc(port: int, clients: int, seconds: float) -> RawCost:
     return asyncio.run(main())
 
 
-def _measured(run: Callable[[float], None], counted: Callable[[], int], seconds: float) -> RawCost:
+def _measure(run: Callable[[float], None], counted: Callable[[], int], seconds: float) -> RawCost:
     run(0.5)
     before, wall, cpu = counted(), perf_counter(), process_time()
     run(seconds)

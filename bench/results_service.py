@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from bench.figures import Bound
-from bench.processes import BenchError, Child, started, wait_for_http
+from bench.processes import BenchError, Child, start_child, wait_for_http
 from bench.results_data import SUITE, spec_digest
 
 from inferometer_results.store.query import Search
@@ -96,7 +96,7 @@ def results_service(address: str, folder: Path) -> Iterator[tuple[Child, int]]:
     port = free_port()
     command = [sys.executable, "-m", "inferometer_cli", "results", "serve"]
     command += ["--database", address, "--port", str(port)]
-    with started("results service", command, core=None, folder=folder) as child:
+    with start_child("results service", command, core=None, folder=folder) as child:
         wait_for_http(child, port, "/readyz")
         yield child, port
 

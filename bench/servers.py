@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from bench.case import PeerMissingError, Place
 from bench.model_files import TINY, TINY_WEIGHTS, Measurand
-from bench.processes import BenchError, Child, started, wait_for_http
+from bench.processes import BenchError, Child, start_child, wait_for_http
 
 _TRITON_MODEL = Path(__file__).with_name("triton_model")
 _STUB = "triton_python_backend_stub"
@@ -39,7 +39,7 @@ def inferometer_server(place: Place, measurand: Measurand, *options: str) -> Ite
         *("--threads", "1"),
         *options,
     ]
-    with started(
+    with start_child(
         "Inferometer's server", command, core=place.server_core, folder=place.folder
     ) as process:
         ports = process.read()
@@ -81,7 +81,7 @@ def require_triton() -> None:
 def triton_server(place: Place) -> Iterator[Server]:
     """Run Triton with its Python backend on the server's core; its model is numpy's addition."""
     port, grpc_port = _free_port(), _free_port()
-    with started(
+    with start_child(
         "Triton",
         [
             *triton_program(place.folder, _TRITON_MODEL),

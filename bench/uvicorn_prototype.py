@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 from bench.case import PeerMissingError, Place
 from bench.model_files import TINY
-from bench.processes import started, wait_for_http
+from bench.processes import start_child, wait_for_http
 from bench.servers import Server
 
 Message = dict[str, Any]
@@ -101,7 +101,7 @@ def require_uvicorn() -> None:
 def uvicorn_server(place: Place) -> Iterator[Server]:
     """Run the prototype on the server's core."""
     command = [sys.executable, "-m", "bench.uvicorn_prototype", str(TINY.write(place.folder))]
-    with started(
+    with start_child(
         "the uvicorn prototype", command, core=place.server_core, folder=place.folder
     ) as process:
         port = process.read()["httpPort"]

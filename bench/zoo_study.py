@@ -27,7 +27,7 @@ def study(
     """
     file = FOLDER / f"{name}.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
-    found = _known(file, models)
+    found = _read_known(file, models)
     if found:
         _say(f"{len(found)} of {len(models)} models are in {file}; remove it to measure them anew.")
     began, missing = time.monotonic(), [each for each in models if each not in found]
@@ -46,7 +46,7 @@ def study(
     return found
 
 
-def _known(file: Path, models: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _read_known(file: Path, models: Sequence[str]) -> dict[str, dict[str, Any]]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:

@@ -141,7 +141,7 @@ def _is_question(tree: ast.Module, *, is_test: bool) -> bool:
     return "? " in f"{summary} " or (not is_test and bool(_QUESTION.match(summary)))
 
 
-def _tracked(places: Sequence[str]) -> list[Path]:
+def _list_files(places: Sequence[str]) -> list[Path]:
     command = ("git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *places)
     listed = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True)  # noqa: S603
     paths = (CHECKOUT / name for name in listed.stdout.splitlines())
@@ -166,7 +166,7 @@ def main(arguments: Sequence[str]) -> int:
         ":!docgen/prose.py",
         ":!tests/unit/docgen/test_prose.py",
     ]
-    found = [line for path in _tracked(places) for line in findings(path)]
+    found = [line for path in _list_files(places) for line in findings(path)]
     print("\n".join(found) or "prose: no findings")  # noqa: T201 - a command's output
     return 1 if found else 0
 

@@ -79,7 +79,7 @@ def _show(options: argparse.Namespace, folder: Path, everything: ExitStack) -> i
     pages = _pages(folder / "grafana", database.url, everything)
     seen = set()
     for file in options.run or [str(CHECKOUT / name) for name in _RUNS]:
-        done, document = _measured(Path(file), options, targets)
+        done, document = _measure(Path(file), options, targets)
         if document is None:
             return done
         exposed_run = run_from_result(document)
@@ -125,7 +125,7 @@ def _pages(folder: Path, prometheus_url: str, everything: ExitStack) -> str:
     return url
 
 
-def _measured(
+def _measure(
     file: Path, options: argparse.Namespace, targets: Path
 ) -> tuple[int, ResultDocument | None]:
     """Measure a run; return its exit code, and what it found where it was measured."""

@@ -27,7 +27,7 @@ def write_bills(root: Path, names: list[str], folder: Path) -> list[Path]:
     for name in names:
         file = folder / f"{name}.cdx.json"
         words = ("--format", "cyclonedx1.5", "--preview-features", "sbom-export")
-        file.write_text(_exported(root, name, *words), encoding="utf-8")
+        file.write_text(_export(root, name, *words), encoding="utf-8")
         say(f"Wrote {file}.")
         files.append(file)
     return files
@@ -44,7 +44,7 @@ def audit(root: Path, names: list[str], service: str = VULNERABILITY_SERVICE) ->
         say(f"Auditing the packages of {name} ...")
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "requirements.txt"
-            file.write_text(_exported(root, name, "--format", "requirements.txt"))
+            file.write_text(_export(root, name, "--format", "requirements.txt"))
             words: list[str | Path] = [
                 _UV,
                 "run",
@@ -69,7 +69,7 @@ def locked_packages(root: Path, name: str) -> tuple[str, tuple[str, ...]]:
     return group, tuple(re.findall(r"--no-install-package (\S+)", stage))
 
 
-def _exported(root: Path, name: str, *words: str) -> str:
+def _export(root: Path, name: str, *words: str) -> str:
     group, omitted = locked_packages(root, name)
     left_out = [word for package in omitted for word in ("--no-emit-package", package)]
     command: list[str | Path] = [_UV, "export", "--quiet", "--locked", "--only-group", group]

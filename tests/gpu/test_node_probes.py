@@ -33,7 +33,7 @@ from inferometer_serving.node.gpu.implicit_copies import (
 )
 from inferometer_serving.node.gpu.launches import (
     LAUNCH_FIGURES,
-    captured,
+    capture,
     kernel_names,
     launch_costs,
 )
@@ -241,7 +241,7 @@ def test_the_names_of_kernels_are_read_without_running_them(gpu: GpuDevice) -> N
         device_memory(4) as out,
     ):
         write(out, before)
-        with captured(
+        with capture(
             lambda on: kernels["a_name"].launch((1, 1, 1), (1, 1, 1), [(out, ctypes.c_void_p)], on),
             clock.streams[0],
         ) as graph:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench.gpu_weights import GpuModel, held, in_turns, running_broker, write_models
+from bench.gpu_weights import GpuModel, hold, in_turns, running_broker, write_models
 
 from inferometer_serving.gpu.broker.client import WeightsNotSharedError, open_weights
 from inferometer_serving.gpu.broker.layout import Extent, lay_out
@@ -152,7 +152,7 @@ def test_a_killed_server_gives_up_its_reference_and_its_neighbour_goes_on(
 ) -> None:
     """The kernel ends the connection of a process that ends."""
     _, ready = broker
-    with held(models[0].path, tmp_path, 2) as servers:
+    with hold(models[0].path, tmp_path, 2) as servers:
         assert {each.report["weights"].partition(":")[0] for each in servers} == {"shared"}
         assert _status(ready["socket"])["references"] == 2
         servers[0].process.kill()
@@ -171,7 +171,7 @@ def test_another_user_shares_weights_only_if_the_broker_admits_it(
         Path(folder).chmod(0o755)
         with (
             running_broker(Path(folder), "--quota", "1Gi", "--user", str(admitted)),
-            held(models[1].path, Path(folder), 1, user=_STRANGER) as (server,),
+            hold(models[1].path, Path(folder), 1, user=_STRANGER) as (server,),
         ):
             assert server.report["weights"].partition(":")[0] == weights
             assert ("may not use this broker" in server.report["weights"]) is (weights == "own")

@@ -42,7 +42,7 @@ def cached_model(entry: ZooEntry, cache: Path) -> Path:
         return path
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder):
+        with _lock(folder):
             if not _is_whole(entry, path):
                 for abandoned in folder.glob(".*.partial"):  # of a process that was killed
                     abandoned.unlink()
@@ -92,7 +92,7 @@ def _sha256(path: Path) -> str:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     """Wait until no other process holds the folder; the lock ends with its holder."""
     with (folder / ".lock").open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -92,7 +92,7 @@ def _to_folder(folder: Path) -> CopyFile:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with partial.open("wb") as target:
-                _check(name, _copied(file, target), sha256)
+                _check(name, _copy_chunks(file, target), sha256)
                 target.flush()
                 os.fsync(target.fileno())
             partial.replace(folder / name)
@@ -117,7 +117,7 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
         yield chunk
 
 
-def _copied(file: BinaryIO, target: BinaryIO) -> Iterator[bytes]:
+def _copy_chunks(file: BinaryIO, target: BinaryIO) -> Iterator[bytes]:
     for chunk in _chunks(file):
         target.write(chunk)
         yield chunk

@@ -89,7 +89,7 @@ def fetch_model(  # noqa: PLR0913 - each is one fact of the request, and named
         case _:
             raise ModelRefusedError(f"Unknown model address: {uri}. Use {_ACCEPTED}.")
     name = Path(_last_part(uri)).stem or path.stem
-    model = _checked(uri, path, name, sha256, max_bytes)
+    model = _check(uri, path, name, sha256, max_bytes)
     target = destination / (file_name or path.name)
     return _copy(model, target) if is_copied and path != target else model
 
@@ -99,7 +99,7 @@ def _last_part(uri: str) -> str:
     return Path(urllib.parse.unquote(path)).name
 
 
-def _checked(uri: str, path: Path, name: str, sha256: str | None, max_bytes: int) -> FetchedModel:
+def _check(uri: str, path: Path, name: str, sha256: str | None, max_bytes: int) -> FetchedModel:
     from inferometer_fetch.graph_inputs import graph_inputs  # noqa: PLC0415 - heavy, see above
     from inferometer_models.graph_file import read_graph  # noqa: PLC0415 - heavy, see above
 

@@ -31,7 +31,7 @@ def transfer_to_file(
     for pause_seconds in (*_PAUSES_SECONDS, None):
         digest = hashlib.sha256()
         try:
-            write_atomically(target, _bounded(what, open_stream(), max_bytes, digest))
+            write_atomically(target, _hash_within(what, open_stream(), max_bytes, digest))
         except TransientError as fault:
             if pause_seconds is None:
                 tries = len(_PAUSES_SECONDS) + 1
@@ -45,7 +45,7 @@ def transfer_to_file(
     return digest.hexdigest()
 
 
-def _bounded(
+def _hash_within(
     what: str, chunks: Iterable[bytes], max_bytes: int, digest: "hashlib._Hash"
 ) -> Iterator[bytes]:
     total = 0

@@ -53,7 +53,7 @@ def holds(run: dict[str, Any], condition: str) -> bool:
     return conditions(run).get(condition, {}).get("status") == "True"
 
 
-def awaited(path: str, timeout_seconds: float) -> dict[str, Any]:
+def wait_for_run(path: str, timeout_seconds: float) -> dict[str, Any]:
     """Return the run once it is Finished, or as it is at the deadline; print its phases."""
     deadline = time.monotonic() + timeout_seconds
     printed = None
@@ -74,7 +74,7 @@ def main(namespace: str, timeout_seconds: float, run: str) -> int:
     name = made["metadata"]["name"]
     path = f"{namespace}/benchmarkruns/{name}"
     say(f"BenchmarkRun {name} in namespace {namespace}:")
-    ended = awaited(path, timeout_seconds)
+    ended = wait_for_run(path, timeout_seconds)
     if holds(ended, "Finished") and holds(ended, "Complete"):
         say(f"It is Complete: {conditions(ended)['Complete']['message']}")
         call("DELETE", path)

@@ -30,19 +30,19 @@ class NodeRun:
             graph, ir_version=model.ir_version, opset_imports=model.opset_import
         )
         self._node = node
-        with self._explained():
+        with self._explain_errors():
             self._session = onnxruntime.InferenceSession(
                 alone.SerializeToString(), _options(), providers=["CPUExecutionProvider"]
             )
 
     def run(self, **others: Array) -> dict[str, Array]:
         """Return the outputs by name; `others` replaces inputs. Raises UnfitModelError."""
-        with self._explained():
+        with self._explain_errors():
             arrays = self._session.run(self._outputs, {**self._inputs, **others})
         return dict(zip(self._outputs, arrays, strict=True))
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # ONNX Runtime's errors share no nearer class

@@ -91,7 +91,7 @@ class InferencePool:
                 done = engine.compute(batch)
                 self._loop.call_soon_threadsafe(self._report, done)
                 del batch, done  # no tensor is held while waiting
-            self._loop.call_soon_threadsafe(self._ended)
+            self._loop.call_soon_threadsafe(self._end_instance)
 
     def _next(self) -> list[PendingRequest[Any]]:
         """Return the next batch once one is ready; nothing once retired."""
@@ -112,7 +112,7 @@ class InferencePool:
                     return []
                 self._changed.wait(None if due_ns is None else (due_ns - now_ns) / 1e9)
 
-    def _ended(self) -> None:
+    def _end_instance(self) -> None:
         self._running -= 1
         if not self._running and self._then is not None:
             self._then()

@@ -65,4 +65,4 @@ class InferenceStats:
             )
             runs = int(of_size.sum())
             metrics.batches[size] += runs
-            self._statistics.computed_at_once(size, runs, input_ns, infer_ns, output_ns, last_ms)
+            self._statistics.count_inline_runs(size, runs, input_ns, infer_ns, output_ns, last_ms)

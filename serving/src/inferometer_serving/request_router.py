@@ -162,8 +162,8 @@ class RequestRouter:
             answer = write(results)
         except Exception:
             if computed_ns:
-                self._computed(self._samples(inputs), 1, computed_ns - started_ns)
-            self.refused(protocol, began_ns)
+                self._count_computation(self._samples(inputs), 1, computed_ns - started_ns)
+            self.count_refusal(protocol, began_ns)
             raise
         note = self._counters.inference_stats.note
         written_ns = monotonic_ns()
@@ -183,10 +183,10 @@ class RequestRouter:
             raise RequestRefusedError(RefusalReason.UNAVAILABLE, "The model was unloaded.")
         self.pool.put(pending)
 
-    def refused(self, protocol: str, began_ns: int) -> None:
+    def count_refusal(self, protocol: str, began_ns: int) -> None:
         """Count a request that was refused while it was read."""
         taken_ns = monotonic_ns() - began_ns
-        self._counters.statistics.failed(taken_ns)
+        self._counters.statistics.count_failure(taken_ns)
         self._counters.metrics.request_seconds[protocol].observe(taken_ns / 1e9)
 
     def give_up(self, error: RequestRefusedError) -> None:
@@ -217,13 +217,13 @@ class RequestRouter:
 
     def _count(self, execution: Execution, now_ns: int) -> None:
         metrics = self._counters.metrics
-        self._counters.statistics.executed(execution, now_ns)
+        self._counters.statistics.count_execution(execution, now_ns)
         for pending in execution.requests:
             metrics.request_seconds[pending.protocol].observe((now_ns - pending.began_ns) / 1e9)
         if execution.is_computed:
-            self._computed(execution.samples, len(execution.requests), execution.infer_ns)
+            self._count_computation(execution.samples, len(execution.requests), execution.infer_ns)
 
-    def _computed(self, samples: int, requests: int, infer_ns: int) -> None:
+    def _count_computation(self, samples: int, requests: int, infer_ns: int) -> None:
         metrics = self._counters.metrics
         metrics.compute_seconds.observe(infer_ns / 1e9)
         metrics.batches[samples] += 1

@@ -82,11 +82,11 @@ class Statistics:
         self._last_ms = 0
         self._steps: defaultdict[str, _StepCounts] = defaultdict(_StepCounts)
 
-    def failed(self, ns: int) -> None:
+    def count_failure(self, ns: int) -> None:
         """Count a request that ended in an error `ns` after its last byte."""
         self._fail.add(ns)
 
-    def computed_at_once(
+    def count_inline_runs(
         self, samples: int, runs: int, input_ns: int, infer_ns: int, output_ns: int, last_ms: int
     ) -> None:
         """Count runs of the model, each for one request of `samples` that waited for nothing.
@@ -101,7 +101,7 @@ class Statistics:
         self._executions += runs
         self._last_ms = max(self._last_ms, last_ms)
 
-    def executed(self, execution: Execution, now_ns: int) -> None:
+    def count_execution(self, execution: Execution, now_ns: int) -> None:
         """Count a run of the model and the requests that it answered."""
         joining_ns = execution.joined_ns - execution.started_ns
         infer_ns = execution.infer_ns

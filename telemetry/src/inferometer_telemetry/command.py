@@ -49,7 +49,7 @@ async def _serve(requested: Options) -> int:
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     file = requested.model_cache_statistics
-    registry.register(NodeMetrics(sampler.scraped, partial(_cache_statistics, file)))
+    registry.register(NodeMetrics(sampler.scrape, partial(_cache_statistics, file)))
     runner = web.AppRunner(
         application(sampler, watch, registry, takes_processes=is_loopback(requested.host)),
         access_log=None,

@@ -45,7 +45,7 @@ def read_gauges(sys_root: Path) -> Gauges:
     """Read the CPUs' files; this may take a second on a machine with many CPUs."""
     missing: list[MissingSource] = []
 
-    def known(subject: str, read: Callable[[Path], T]) -> T | None:
+    def try_read(subject: str, read: Callable[[Path], T]) -> T | None:
         try:
             return read(sys_root)
         except UnreadableError as error:
@@ -53,9 +53,9 @@ def read_gauges(sys_root: Path) -> Gauges:
             return None
 
     return Gauges(
-        known("frequency", frequency_hertz),
-        known("governor", governor),
-        known("temperature", temperature_millidegrees_celsius),
+        try_read("frequency", frequency_hertz),
+        try_read("governor", governor),
+        try_read("temperature", temperature_millidegrees_celsius),
         missing,
     )
 

@@ -35,7 +35,7 @@ class Usage:
     problems: list[str] = field(default_factory=list)
     """Why something that should be known is not: sentences without their period."""
 
-    def known(self, read: Callable[[], T]) -> T | None:
+    def try_read(self, read: Callable[[], T]) -> T | None:
         """Return what `read` does; None, with the reason among the problems, where it cannot."""
         try:
             return read()
@@ -48,20 +48,22 @@ def pod_usage(pod: PodFolders) -> Usage:
     """Return what a pod used; a pod that ended meanwhile has problems only."""
     usage = Usage()
     version_1 = pod.version == 1
-    usage.cpu_microseconds = usage.known(lambda: _cpu(pod.cpuacct, version_1=version_1))
+    usage.cpu_microseconds = usage.try_read(lambda: _cpu(pod.cpuacct, version_1=version_1))
     if pod.cpu is not None:
         cpu = pod.cpu
-        usage.throttled_microseconds = usage.known(lambda: _throttled(cpu, version_1=version_1))
+        usage.throttled_microseconds = usage.try_read(lambda: _throttled(cpu, version_1=version_1))
     if pod.memory is not None:
         memory = pod.memory
-        usage.memory_bytes = usage.known(lambda: _working_set(memory, version_1=version_1))
+        usage.memory_bytes = usage.try_read(lambda: _working_set(memory, version_1=version_1))
     if not version_1:
         pressure = pod.cpuacct
-        usage.cpu_pressure_microseconds = usage.known(lambda: _waited(f"{pressure}/cpu.pressure"))
-        usage.memory_pressure_microseconds = usage.known(
+        usage.cpu_pressure_microseconds = usage.try_read(
+            lambda: _waited(f"{pressure}/cpu.pressure")
+        )
+        usage.memory_pressure_microseconds = usage.try_read(
             lambda: _waited(f"{pressure}/memory.pressure")
         )
-        usage.io_pressure_microseconds = usage.known(lambda: _waited(f"{pressure}/io.pressure"))
+        usage.io_pressure_microseconds = usage.try_read(lambda: _waited(f"{pressure}/io.pressure"))
     return usage
 
 

@@ -54,7 +54,7 @@ def process_tree(proc_root: Path, process_id: int) -> Tree:
     usage = Usage(cpu_microseconds=ticks * TICK_MICROSECONDS)
     if not _lists_children(proc_root, process_id):
         usage.problems.append(f"{proc_root} does not list children: theirs is not counted")
-    usage.memory_bytes = usage.known(lambda: sum(_memory(proc_root, each) for each in ids))
+    usage.memory_bytes = usage.try_read(lambda: sum(_memory(proc_root, each) for each in ids))
     return Tree(root.start_ticks, frozenset(ids), usage)
 
 

@@ -96,7 +96,7 @@ class Sampler:
         """Take the next of the regular samples, with gauges that were just looked at."""
         before, self.latest = self.latest, None
         self._gauges = gauges
-        known = self._targets.known(self._clocks.monotonic_ns())
+        known = self._targets.forget_old(self._clocks.monotonic_ns())
         # the targets' usage is only read for clients; that of GPUs is summed up between samples
         sample = self._take(self._read(), known, lambda *_: TargetsReading())
         self.latest = Latest(
@@ -118,14 +118,14 @@ class Sampler:
         if moment is None or now_ns - self._sampled_ns >= FLOOR_NS:
             moment = self._read()
             self._sampled_ns = moment.monotonic_ns
-        return self._take(moment, requested, self._targets.requested)
+        return self._take(moment, requested, self._targets.track)
 
-    def scraped(self) -> Latest | None:
+    def scrape(self) -> Latest | None:
         """Return the newest regular sample, with what all known targets have used until now."""
         if self.latest is None:
             return None
         now_ns = self._clocks.monotonic_ns()
-        targets = self._targets.read(self._targets.known(now_ns), now_ns).readings({})
+        targets = self._targets.read(self._targets.forget_old(now_ns), now_ns).readings({})
         sample = self.latest.sample.model_copy(update={"workloads": targets})
         return replace(self.latest, sample=sample)
 

@@ -72,14 +72,14 @@ class TargetTracker:
         self._cgroups = cgroups
         self._known: dict[Target, _Known] = {}
 
-    def known(self, now_ns: int) -> list[Target]:
+    def forget_old(self, now_ns: int) -> list[Target]:
         """Forget the targets that no client requested lately, and return the others."""
         for target, known in list(self._known.items()):
             if now_ns - known.requested_ns > KNOWN_NS:
                 del self._known[target]
         return list(self._known)
 
-    def requested(self, targets: Collection[Target], now_ns: int) -> TargetsReading:
+    def track(self, targets: Collection[Target], now_ns: int) -> TargetsReading:
         """Return what these targets used, and know them from now on."""
         found = self.read(targets, now_ns)
         for target in found.used:

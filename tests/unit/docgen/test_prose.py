@@ -61,7 +61,7 @@ def test_a_finding_fails_the_check(
     """The exit code is 1 with a finding and 0 without."""
     page = tmp_path / "page.md"
     monkeypatch.setattr(prose, "CHECKOUT", tmp_path)
-    monkeypatch.setattr(prose, "_tracked", lambda _places: [page])
+    monkeypatch.setattr(prose, "_list_files", lambda _places: [page])
     page.write_text(PAGE)
     assert prose.main([]) == 1
     page.write_text("All is well.\n")

@@ -26,7 +26,7 @@ def test_samples_are_measured_and_counted() -> None:
         found = [progress.now()]
         progress.sending(200)
         found.append(progress.now())
-        progress.sent(50, 3)
+        progress.report_samples(50, 3)
         found.append(progress.now())
         progress.preparing("next", "", 1)
         found.append(progress.now())

@@ -81,7 +81,7 @@ def test_the_statistics_of_our_server_are_read() -> None:
         return read_counters({"model_stats": [statistics.to_document("m", "1")]})
 
     zero = counters()
-    statistics.computed_at_once(4, 2, input_ns=20, infer_ns=3000, output_ns=100, last_ms=1)
+    statistics.count_inline_runs(4, 2, input_ns=20, infer_ns=3000, output_ns=100, last_ms=1)
     found = server_time([zero], [counters()])
     assert found == ServerTime(
         requests=2,

@@ -293,12 +293,12 @@ def test_nodes_take_turns_with_runs() -> None:
         return QueuedRun(f"nbm/{node}", created, "bench", f"workers on {node}", state)
 
     waiting = [entry("a", "waiting"), entry("b", "waiting")]
-    assert nodes.admitted(raw, ["a", "b"], waiting) == {"a"}
+    assert nodes.admit(raw, ["a", "b"], waiting) == {"a"}
     run = {**a_run(), "metadata": {"uid": "run", "name": "a-run", "namespace": "other"}}
     queue.update(run)
     assert not queue.position("run").admitted
     nodes.replace(raw, [entry("a", "admitted"), waiting[1]])
-    assert nodes.admitted(raw, ["b"], [entry("a", "admitted"), waiting[1]]) == frozenset()
+    assert nodes.admit(raw, ["b"], [entry("a", "admitted"), waiting[1]]) == frozenset()
     nodes.replace(raw, [waiting[1]])
     queue.wake_moved()
     # The other namespace was served longest ago.
@@ -316,14 +316,14 @@ def test_a_turn_that_the_status_does_not_show_is_given_back() -> None:
     raw, waiting = {"metadata": {"uid": "nbm"}}, QueuedRun("nbm/a", "2026", "bench", "n", "waiting")
     measuring = {**a_run(), "metadata": {"uid": "r", "name": "r"}, "status": {"startTime": "0"}}
     queue.update(measuring)
-    assert nodes.admitted(raw, ["a"], [waiting]) == frozenset()
+    assert nodes.admit(raw, ["a"], [waiting]) == frozenset()
     queue.remove("r")
-    assert nodes.admitted(raw, ["a"], [waiting]) == {"a"}
+    assert nodes.admit(raw, ["a"], [waiting]) == {"a"}
     nodes.replace(raw, [waiting])
     assert not queue.has_claim("nbm/a")
     queue.wake_moved()
     assert woken == [], "A fault that lasts would be met without a pause."
-    assert nodes.admitted(raw, ["a"], [waiting]) == {"a"}
+    assert nodes.admit(raw, ["a"], [waiting]) == {"a"}
 
 
 class _NoRight:

@@ -217,7 +217,7 @@ def test_the_largest_result_is_kept_within_16_mib(kind: str) -> None:
     try:
         found = asyncio.run(download_result(cast("Reader", _Log(lines)), _POD))
         assert found.result is not None
-        packed = found.packing.packed(found.result, added)
+        packed = found.packing.pack(found.result, added)
         sizes = [_request_bytes(packed, index) for index in range(packed.part_count)]
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -89,11 +89,11 @@ def test_activities_come_in_their_order_and_once() -> None:
         _activity(1, 10, 20),
         _activity(4, 0, 99, "launch"),
     ]
-    assert [(each.name, each.start_ns, each.end_ns) for each in recorder.taken()] == [
+    assert [(each.name, each.start_ns, each.end_ns) for each in recorder.take()] == [
         ("Memcpy HtoD", 10, 20),
         ("gemm", 30, 50),
     ]
-    assert recorder.taken() == []
+    assert recorder.take() == []
     recorder.stop()
     assert cupti.enabled == set()
 
@@ -282,7 +282,7 @@ def test_a_status_of_a_library_names_the_call() -> None:
     """The manual of the library explains the number."""
     library = Library("cudnn", SimpleNamespace(cudnnCreate=_Function(3)))
     with pytest.raises(LibraryError, match="cudnnCreate failed with status 3"):
-        library.created("cudnnCreate")
+        library.create("cudnnCreate")
     with pytest.raises(LibraryError, match="no function cudnnOther"):
         library.call("cudnnOther")
 

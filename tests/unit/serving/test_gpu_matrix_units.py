@@ -53,7 +53,7 @@ def test_a_sum_on_matrix_units_is_an_algorithm_with_the_name_of_its_plan(
         ran.clear()
         return found
 
-    monkeypatch.setattr(recorder, "taken", taken)
+    monkeypatch.setattr(recorder, "take", taken)
     layer = _mean([2, 3, 64], 2)
 
     def opened(_: object, of: Layer, __: ExitStack) -> OpenedReduction:

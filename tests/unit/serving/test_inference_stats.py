@@ -31,7 +31,9 @@ def test_what_was_noted_is_counted_as_if_at_once(
         tally.note(protocol, samples, _BEGAN_NS, started_ns, computed_ns, written_ns)
         ask = _pending(protocol, samples, started_ns)
         times = (started_ns, started_ns, computed_ns, written_ns)
-        each_alone.executed(Execution((ask,), [""], samples, *times, is_computed=True), written_ns)
+        each_alone.count_execution(
+            Execution((ask,), [""], samples, *times, is_computed=True), written_ns
+        )
         alone.queue_seconds.observe(0)
         alone.compute_seconds.observe(infer_ns / 1e9)
         alone.request_seconds[protocol].observe((written_ns - _BEGAN_NS) / 1e9)

@@ -154,7 +154,7 @@ def counted(done: list[Execution]) -> dict[str, Any]:
     """Return the statistics of the steps of some executions."""
     statistics = Statistics()
     for execution in done:
-        statistics.executed(execution, execution.written_ns)
+        statistics.count_execution(execution, execution.written_ns)
     found: dict[str, Any] = statistics.to_document("m", "1")["response_stats"]
     return found
 

@@ -43,7 +43,7 @@ def test_a_joined_run_counts_once_and_for_each_of_its_requests() -> None:
     pending = [_pending(1, 100, 10), _pending(2, 150, 20)]
     run = Execution(pending, ["a", "b"], 3, 200, 205, 235, 242, is_computed=True)
     statistics = Statistics()
-    statistics.executed(run, now_ns=250)
+    statistics.count_execution(run, now_ns=250)
     document: dict[str, Any] = statistics.to_document("m", "1")
     assert (document["inference_count"], document["execution_count"]) == (3, 1)
     assert document["last_inference"] > 0
@@ -72,10 +72,10 @@ def test_what_failed_is_no_inference() -> None:
     statistics = Statistics()
     pending = [_pending(1, 100, 0), _pending(1, 100, 0)]
     answers = ["a", ValueError("NaN in JSON")]
-    statistics.executed(Execution(pending, answers, 2, 1, 2, 3, 4, is_computed=True), 110)
+    statistics.count_execution(Execution(pending, answers, 2, 1, 2, 3, 4, is_computed=True), 110)
     alone = Execution(pending[:1], [ValueError("no")], 1, 1, 1, 2, 2, is_computed=False)
-    statistics.executed(alone, 120)
-    statistics.failed(7)
+    statistics.count_execution(alone, 120)
+    statistics.count_failure(7)
     document = statistics.to_document("m", "1")
     assert (document["inference_count"], document["execution_count"]) == (1, 1)
     assert document["inference_stats"]["success"] == _figure(1, 10)

@@ -82,10 +82,10 @@ def test_power_is_summed_up_where_there_is_no_counter(tmp_path: Path) -> None:
 def test_a_line_is_summed_up_exactly(steps_ns: list[int], start: int, slope: int) -> None:
     """Trapezoids take a figure that grows in a straight line without error, however it is read."""
     integral = Integral(trapezoid=True)
-    now, total = 0, integral.grown(0, start)
+    now, total = 0, integral.advance(0, start)
     for step in steps_ns:
         now += step
-        total = integral.grown(now, start + slope * now)
+        total = integral.advance(now, start + slope * now)
     assert total == (2 * start + slope * now) * now // 2
 
 

@@ -87,7 +87,7 @@ def energy(sample: AgentSample) -> dict[str, float]:
 def seen(sampler: Sampler) -> list[WorkloadReading]:
     """Return the targets that Prometheus sees."""
     sampler.tick(sampler.look())
-    latest = sampler.scraped()
+    latest = sampler.scrape()
     assert latest is not None
     return latest.sample.workloads
 
@@ -349,7 +349,7 @@ def test_a_failed_sample_leaves_no_stale_figures(
     with pytest.raises(RuntimeError):
         sampler.tick(sampler.look())
     assert sampler.latest is None
-    assert sampler.scraped() is None
+    assert sampler.scrape() is None
 
 
 def test_sources_are_let_go(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_a_truncated_reply_is_a_lost_connection(cut: int) -> None:
     peer = Peer()
     peer.send()
     assert peer.receive(WIRE[:cut]) == []
-    peer.engine.lost("The connection was lost: reset.")
+    peer.engine.fail_outstanding("The connection was lost: reset.")
     [(_, failure, _)] = peer.answers
     assert failure == Failure(FailureKind.CONNECTION, "The connection was lost: reset.")
     assert peer.finished()
@@ -183,7 +183,7 @@ def test_any_bytes_fail_requests_or_wait(pieces: list[bytes]) -> None:
     for token in range(3):
         peer.send(token=token)
     answers = peer.receive(*pieces)
-    peer.engine.lost("It was lost.")
+    peer.engine.fail_outstanding("It was lost.")
     assert sorted(token for token, _, _ in answers + peer.answers) == [0, 1, 2]
 
 
@@ -193,7 +193,7 @@ def test_a_damaged_reply_never_raises(at: int, byte: int) -> None:
     peer = Peer()
     peer.send()
     answers = peer.receive(WIRE[:at] + bytes((byte,)) + WIRE[at + 1 :])
-    peer.engine.lost("It was lost.")
+    peer.engine.fail_outstanding("It was lost.")
     assert len(answers + peer.answers) == 1
 
 

@@ -224,6 +224,6 @@ def test_an_engine_ends_quietly_when_its_requests_are_forgotten() -> None:
     peer = Peer()
     peer.send()
     peer.engine.forget()
-    peer.engine.lost("It was lost.")
+    peer.engine.fail_outstanding("It was lost.")
     assert peer.answers == []
     assert isinstance(peer.engine, GrpcEngine)

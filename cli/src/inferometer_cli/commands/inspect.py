@@ -37,7 +37,7 @@ def inspect(
         render_inspection,
     )
 
-    inspection = inspection_of(_inspected(models))
+    inspection = inspection_of(_inspect(models))
     if json:
         import orjson
 
@@ -52,7 +52,7 @@ def inspect(
     print_output(f"\npage  {output}")
 
 
-def _inspected(names: list[str]) -> "list[InspectedModel]":
+def _inspect(names: list[str]) -> "list[InspectedModel]":
     """Read each model; name those that are refused, and go on. Raises RefusedError if all are."""
     from inferometer_analysis.patterns import OperatorNode
     from inferometer_analysis.weight_values import weight_values

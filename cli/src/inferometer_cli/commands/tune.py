@@ -148,7 +148,7 @@ def tune(  # noqa: PLR0913 - one argument for each option
     try:
         grid = candidates(
             len(os.sched_getaffinity(0)),
-            maker.taken(wanted),
+            maker.select_engines(wanted),
             _batch_sizes(batches),
             delay_us=min(2000, maker.bound_microseconds // 10),
             most=most,
@@ -315,7 +315,7 @@ class _Maker:
             max_delay_microseconds=batching.max_delay_microseconds if batching else 0,
         )
 
-    def taken(self, engines: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    def select_engines(self, engines: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return the engines that the manifest of the model takes, and print why others are out.
 
         Raises RefusedError if it takes none of them.

@@ -61,7 +61,7 @@ def _in_folder(identity: Any, directory: Path) -> Iterator[ResultDocument]:
         *directory.parent.glob(f"*/{RESULT_NAME}"),
         *directory.glob(f"{stem}-*{suffix}"),
     ]
-    for path in sorted(found, key=_modified, reverse=True)[:_MOST_READ]:
+    for path in sorted(found, key=_modification_time, reverse=True)[:_MOST_READ]:
         try:
             content = path.read_bytes()
         except OSError:
@@ -108,7 +108,7 @@ def _identity(document: Any) -> Any:
         return None
 
 
-def _modified(path: Path) -> float:
+def _modification_time(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:

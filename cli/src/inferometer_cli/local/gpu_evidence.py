@@ -37,7 +37,7 @@ def evidence_on_gpu(
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
         file = fetched_model(uri, None, Path(folder)).path
         request = gpu_bound_request(file, settings, _PRESENT, _ROUNDS, fill=True)
-        halved = _halved(file, settings)
+        halved = _halve(file, settings)
         variants = request.variants
         if halved is not None:
             variants += (Variant(halved, precision=_LOWER, rewriting=_LOWER),)
@@ -55,7 +55,7 @@ def evidence_on_gpu(
     return gpu_evidence(measured, _timings(found, _PRESENT, busy_ns), lower)
 
 
-def _halved(file: Path, settings: LayerSettings) -> Path | None:
+def _halve(file: Path, settings: LayerSettings) -> Path | None:
     """Return the model in FP16; print why there is none."""
     try:
         return layers.rewritten_model(file, _LOWER, on_cpu(settings))

@@ -222,7 +222,7 @@ def _measure_all(
             try_to_keep(result)
         _announce_verdict(each, planned[-1].round, document)
     series.measured = {
-        variant: [_saved(each) for each in planned if each.variant == variant]
+        variant: [_load_saved(each) for each in planned if each.variant == variant]
         for variant in series.runs
     }
 
@@ -256,7 +256,7 @@ def _has_result(series: InterleavedSeries, each: _Measurement) -> bool:
 
     if not (each.directory / RESULT_NAME).exists():
         return False
-    saved = _saved(each)
+    saved = _load_saved(each)
     if saved.run.spec != series.runs[each.variant].spec:
         raise RefusedError(
             f"{each.directory / RESULT_NAME} is a result of another specification than "
@@ -265,7 +265,7 @@ def _has_result(series: InterleavedSeries, each: _Measurement) -> bool:
     return saved.outcome.state == "Complete"
 
 
-def _saved(each: _Measurement) -> ResultDocument:
+def _load_saved(each: _Measurement) -> ResultDocument:
     from inferometer_cli.cluster.options import ClusterOptions
     from inferometer_cli.result_file import RESULT_NAME, load_result
 

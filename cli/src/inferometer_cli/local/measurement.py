@@ -33,7 +33,7 @@ def measure(
     """
     chosen = options or RunOptions(PrometheusTargets(None, run_labels(run)[1]))
 
-    async def measured() -> ResultDocument:
+    async def execute() -> ResultDocument:
         loop = asyncio.get_running_loop()
         stopped: asyncio.Future[Outcome] = loop.create_future()
 
@@ -47,13 +47,13 @@ def measure(
             shown = every_event if warned is None else _warn_once(every_event, warned)
             return await run_locally(run, base=base, options=chosen, stopped=stopped, watch=shown)
 
-    return asyncio.run(measured())
+    return asyncio.run(execute())
 
 
 def _warn_once(watch: ProgressCallback, warned: set[str]) -> ProgressCallback:
     """Return a callback without the warnings whose first words were printed before."""
 
-    def shown(event: ProgressReport | WebPage | Warn | str) -> None:
+    def show(event: ProgressReport | WebPage | Warn | str) -> None:
         if isinstance(event, Warn):
             subject = event.text.partition(":")[0]
             if subject in warned:
@@ -61,7 +61,7 @@ def _warn_once(watch: ProgressCallback, warned: set[str]) -> ProgressCallback:
             warned.add(subject)
         watch(event)
 
-    return shown
+    return show
 
 
 def _outcome_of(number: signal.Signals) -> Outcome:

@@ -145,7 +145,7 @@ class Tuning:
         Raises InterruptedTuningError, and FailedError if that candidate cannot be measured.
         """
         began = time.monotonic()
-        first = self._measured(self._trial_run(reference, 1), reference)
+        first = self._measure(self._trial_run(reference, 1), reference)
         if first.outcome.state != "Complete":
             raise FailedError(f"The first candidate cannot be measured: {first.outcome.message}")
         self._reference = first
@@ -190,7 +190,7 @@ class Tuning:
         """Return the full measurement of a candidate; None if it failed."""
         candidate = self.candidates[index]
         seed = self.seed + _SEEDS_APART + place
-        document = self._measured(self.make({"server": candidate.server(), "seed": seed}), index)
+        document = self._measure(self.make({"server": candidate.server(), "seed": seed}), index)
         if document.outcome.state != "Complete" or not document.scenarios:
             return None
         return Confirmed(candidate, document)
@@ -220,7 +220,7 @@ class Tuning:
                 self.say(f"  {label}: {trial.rate:.1f}/s{disturbed}")
 
     def _trial(self, index: int, seconds: float) -> Trial:
-        document = self._measured(self._trial_run(index, seconds), index)
+        document = self._measure(self._trial_run(index, seconds), index)
         if document.outcome.state != "Complete":
             return Trial(0.0, 0.0, document.outcome.message)
         steps = [step for each in document.scenarios for step in each.steps]
@@ -249,7 +249,7 @@ class Tuning:
             return ""
         return f"it computes something else. {agreement_sentence(agreement)}"
 
-    def _measured(self, run: BenchmarkRun, index: int) -> ResultDocument:
+    def _measure(self, run: BenchmarkRun, index: int) -> ResultDocument:
         document = self.measure(run)
         if document.outcome.state in STOPPED_STATES:
             raise InterruptedTuningError(document)

@@ -121,7 +121,7 @@ def _checks_of_run(planned: PlannedRun, found: Survey, reads: "_Reads") -> Itera
     except AddressError as error:
         yield blocked("spec", str(error).rstrip("."))
         return
-    yield from run_checks(found, reads.requested(run, pods), pods)
+    yield from run_checks(found, reads.read_run(run, pods), pods)
 
 
 class _Reads:
@@ -133,7 +133,7 @@ class _Reads:
         self._named: dict[object, Named] = {}
         self._classes: dict[object, dict[tuple[str, str], Json | Unread]] = {}
 
-    def requested(self, run: BenchmarkRun, pods: Sequence[Pods]) -> RequestedRun:
+    def read_run(self, run: BenchmarkRun, pods: Sequence[Pods]) -> RequestedRun:
         """Return a run with what the cluster says about it."""
         external = run.spec.server.external
         service = None if external is None or external.service is None else external.service.name

@@ -219,7 +219,7 @@ class Downloads:
     def _data_version(self, request: ModelRequest, location: str) -> ObjectVersion:
         """Return the version of external data; raise RefusedContentError if it is too large."""
         what = data_of(request, location)
-        version = _retried(what, lambda: self._find_version(request, location))
+        version = _retry(what, lambda: self._find_version(request, location))
         self._check_size(what, version.size_bytes)
         return version
 
@@ -235,7 +235,7 @@ class Downloads:
                 file.path.unlink()
             return self._append(request, file, sha256)
 
-        return _retried(file.what, attempt)
+        return _retry(file.what, attempt)
 
     def _append(self, request: ModelRequest, file: "_File", sha256: str | None) -> str:
         with file.path.open("a+b") as opened:
@@ -289,7 +289,7 @@ class Downloads:
             )
 
 
-def _retried(what: str, attempt: Callable[[], T]) -> T:
+def _retry(what: str, attempt: Callable[[], T]) -> T:
     for pause_seconds in (*_PAUSES_SECONDS, None):
         try:
             return attempt()

@@ -70,14 +70,14 @@ def _limit_memory() -> None:
 def _without_weights() -> Path:
     """Return a file in memory with the model on standard input, but without its weights."""
     with os.fdopen(os.dup(0), "rb") as model:
-        content = _kept(model, os.fstat(0).st_size, ModelProto.DESCRIPTOR)
+        content = _read_kept(model, os.fstat(0).st_size, ModelProto.DESCRIPTOR)
     descriptor = os.memfd_create("graph")
     with os.fdopen(os.dup(descriptor), "wb") as copy:
         copy.write(content)
     return Path(f"/proc/self/fd/{descriptor}")
 
 
-def _kept(file: BinaryIO, end: int, form: "Descriptor | UpbDescriptor") -> bytearray:
+def _read_kept(file: BinaryIO, end: int, form: "Descriptor | UpbDescriptor") -> bytearray:
     """Return the message of a form from a file's position to `end`, without long values."""
     kept = bytearray()
     is_tensor = form.full_name == TensorProto.DESCRIPTOR.full_name
@@ -95,7 +95,7 @@ def _kept(file: BinaryIO, end: int, form: "Descriptor | UpbDescriptor") -> bytea
             inner = field.message_type if field is not None and is_kept else None
             is_kept = is_kept and (inner is not None or length <= _LONGEST_BYTES)
             if inner is not None:
-                value: bytes | bytearray = _kept(file, until, inner)
+                value: bytes | bytearray = _read_kept(file, until, inner)
             else:
                 value = file.read(length) if is_kept else b""
             file.seek(until)

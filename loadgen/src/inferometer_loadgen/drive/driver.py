@@ -200,7 +200,7 @@ class Driver(StepLifecycle):
         self._since[token] = _FREE
         self._free.append(token)
         if reply is not None and failure is None:
-            failure = self._checked(reply, since, token)
+            failure = self._check_reply(reply, since, token)
         if since < self.window_ns:
             self._count_warm_up(since, now, is_good=failure is None)
         elif failure is None:
@@ -216,7 +216,7 @@ class Driver(StepLifecycle):
             if self._gathered() >= BLOCK:
                 self._recorder.flush()
         else:
-            self._failed(failure, token)
+            self._fail(failure, token)
         if not self._is_ready[place]:
             self._mark_ready(place)
         self._go_on(now)
@@ -277,13 +277,13 @@ class Driver(StepLifecycle):
             )
         )
 
-    def _failed(self, failure: Failure, token: int) -> None:
+    def _fail(self, failure: Failure, token: int) -> None:
         self._measured += 1
         self._recorder.fail(failure.kind, failure.message)
         if self._chosen is not None:
             self._chosen.fail(token, failure.kind)
 
-    def _checked(self, reply: ReplyBody, since: int, token: int) -> Failure | None:
+    def _check_reply(self, reply: ReplyBody, since: int, token: int) -> Failure | None:
         if since >= self.window_ns:
             self._recorder.statistics.checked_replies += 1
         check = self._check if self._chosen is None else self._chosen.check(token)
@@ -340,7 +340,7 @@ class Driver(StepLifecycle):
         else:
             milliseconds = self._timeout_ns / 1_000_000
             message = no_answer_message(f"{milliseconds:g} ms", came)
-            self._failed(Failure(FailureKind.TIMEOUT, message), token)
+            self._fail(Failure(FailureKind.TIMEOUT, message), token)
             sent = self._sent[token] if self._is_open_loop else since
             model = self._model_index(token)
             self._log(since, sent, None, FailureKind.TIMEOUT, place, model)

@@ -251,7 +251,7 @@ class OpenLoop(Driver):
         if self._chosen is not None:
             self._chosen.take(server, UNSENT, is_measured=is_measured)
         if is_measured:
-            self._failed(failure, UNSENT)
+            self._fail(failure, UNSENT)
             model = self._model_index(UNSENT)
             self._log(due, None, None, failure.kind, UNKNOWN, model)
         else:

@@ -96,7 +96,7 @@ class ProgressReporter(StepObserver):
         self._began = self._loop.time()
         self._driver = self._samples = None
 
-    def prepared(self, fraction: float) -> None:
+    def report_preparation(self, fraction: float) -> None:
         """Report the progress of the preparation."""
         self._fraction = fraction
 
@@ -107,7 +107,7 @@ class ProgressReporter(StepObserver):
         self._fraction = 0.0
         self._began = self._loop.time()
 
-    def sent(self, done: int, failed: int) -> None:
+    def report_samples(self, done: int, failed: int) -> None:
         """Report how many of these samples are done, and how many of the done ones failed."""
         if self._samples is not None:
             self._samples = _SampleProgress(self._samples.count, done, failed)

@@ -248,7 +248,7 @@ class AccuracyRepeat:
                 before = self._evaluation.failed.total()
                 await self._send(connection, target, index, sample)
                 failed = self._evaluation.failed.total()
-                self._run.progress.sent(self._evaluation.processed + failed, failed)
+                self._run.progress.report_samples(self._evaluation.processed + failed, failed)
                 is_failed = failed > before
                 if is_failed and self._prepared.spec.on_sample_error == "Stop":
                     samples.ended, self._end = True, End.SAMPLE_ERROR

@@ -161,10 +161,10 @@ class LoadExecutor:
         run, fleet = self._run, self._fleet
         if fleet is not None:
             return FleetDriverFactory(
-                fleet, run.plan, description, run.progress.prepared, run.on_first_query
+                fleet, run.plan, description, run.progress.report_preparation, run.on_first_query
             )
         drivers = local_driver_factory(
-            run.plan, description, inputs, run.progress.prepared, run.on_first_query
+            run.plan, description, inputs, run.progress.report_preparation, run.on_first_query
         )
         drivers = replace(
             drivers, request_log=self._request_log, on_first_answers=run.on_first_answers

@@ -89,7 +89,7 @@ class LoadStepRunner:
                 # An interrupt from here on ends a step that is over: its figures are kept.
                 await telemetry.wait_until_settled()
                 spent = await server.time()
-            traced = await self._traced(driver, plan)
+            traced = await self._collect_trace(driver, plan)
         finally:
             await driver.close()
         if not window.started_at:
@@ -113,7 +113,7 @@ class LoadStepRunner:
         measurement = Measurement(plan, step, end, left, warmed_up=controller.warmed_up)
         return StepOutcome(end, over, measurement, driver.last_error)
 
-    async def _traced(self, driver: LoadDriver, plan: StepPlan) -> StepTracing | None:
+    async def _collect_trace(self, driver: LoadDriver, plan: StepPlan) -> StepTracing | None:
         """Return the traced queries of a step whose window began; None without tracing."""
         if self.tracing is None or driver.window_ns == NEVER:
             return None

@@ -120,19 +120,21 @@ class ApiConnection:
         """Return a trace that counts failed requests of other libraries."""
         trace = aiohttp.TraceConfig()
 
-        async def ended(_: object, __: object, request: aiohttp.TraceRequestEndParams) -> None:
+        async def count_refusal(
+            _: object, __: object, request: aiohttp.TraceRequestEndParams
+        ) -> None:
             if request.response.status >= 400:
                 self._failed(str(request.response.status))
 
-        async def broken(
+        async def count_break(
             _: object, __: object, request: aiohttp.TraceRequestExceptionParams
         ) -> None:
             # An operator that ends cancels its own requests.
             if not isinstance(request.exception, asyncio.CancelledError):
                 self._failed(UNREACHABLE)
 
-        trace.on_request_end.append(ended)
-        trace.on_request_exception.append(broken)
+        trace.on_request_end.append(count_refusal)
+        trace.on_request_exception.append(count_break)
         return trace
 
     async def request(

@@ -118,7 +118,7 @@ class ResultsClient:
                     "Content-Encoding": "gzip",
                 },
             ) as answer:
-                text = await _limited(answer.content, most_bytes)
+                text = await _read_limited(answer.content, most_bytes)
                 _check(answer.status, text, url)
                 return text
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -127,7 +127,7 @@ class ResultsClient:
             raise DeliveryError(message, refused=False) from error
 
 
-async def _limited(content: aiohttp.StreamReader, most_bytes: int) -> bytes:
+async def _read_limited(content: aiohttp.StreamReader, most_bytes: int) -> bytes:
     """Return a body, cut after so many bytes."""
     body = bytearray()
     async for piece in content.iter_any():

@@ -149,11 +149,11 @@ def _watch_opened(on_event: Callable[[], None]) -> aiohttp.TraceConfig:
     """Return a trace that calls `on_event` when a watch opens: no event may come for a minute."""
     trace = aiohttp.TraceConfig()
 
-    async def ended(_: object, __: object, request: aiohttp.TraceRequestEndParams) -> None:
+    async def note_answer(_: object, __: object, request: aiohttp.TraceRequestEndParams) -> None:
         if request.response.ok:
             on_event()
 
-    trace.on_request_end.append(ended)
+    trace.on_request_end.append(note_answer)
     return trace
 
 

@@ -68,7 +68,7 @@ class ResultPacker:
 
     last: PackedResult | None = None
 
-    def packed(self, result: ReceivedResult, added: ResultAdditions) -> PackedResult:
+    def pack(self, result: ReceivedResult, added: ResultAdditions) -> PackedResult:
         """Return the document with what the operator added, packed; the same for the same."""
         if self.last is None or self.last.added != added:
             self.last = _packed(result, added)

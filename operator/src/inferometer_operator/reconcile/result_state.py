@@ -152,7 +152,7 @@ def _kept_state(context: ReconcileContext, load: LoadState, outcome: Outcome) ->
         return ResultState(done=False, download=load.pod_name, look_again_seconds=_RETRIED_SECONDS)
     if collected.result is not None:
         added = _added(context, load, outcome)
-        return _keeping(context, load, collected.packing.packed(collected.result, added))
+        return _keeping(context, load, collected.packing.pack(collected.result, added))
     if collected.passing and context.now < _until(context):
         unread = collected.reason == "ResultLost"
         return ResultState(

@@ -66,14 +66,14 @@ async def _list_with_retry(fetch: Callable[[], Awaitable[EndpointList]]) -> Endp
         pass
     except ApiError as error:
         if not error.passing:
-            return _refused(error)
+            return _log_refusal(error)
     await asyncio.sleep(_AGAIN_SECONDS)
     try:
         return await fetch()
     except ApiError as error:
         if error.passing:
             raise
-        return _refused(error)
+        return _log_refusal(error)
 
 
 def external_service_name(run: Json) -> str | None:
@@ -84,6 +84,6 @@ def external_service_name(run: Json) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _refused(error: ApiError) -> EndpointList:
+def _log_refusal(error: ApiError) -> EndpointList:
     _log.warning("endpoints_not_listed", error=str(error))
     return EndpointList(refusal=error.message)

@@ -75,7 +75,7 @@ class ResultDownload:
             if self.found is None or self.found.result is None:
                 self._release_slot()
         if self.found.result is None:
-            self.found = self._failed(self.found)
+            self.found = self._note_failure(self.found)
         else:
             self._failures = 0
 
@@ -90,7 +90,7 @@ class ResultDownload:
         self.found = None
         self._release_slot()
 
-    def _failed(self, found: DownloadedResult) -> DownloadedResult:
+    def _note_failure(self, found: DownloadedResult) -> DownloadedResult:
         """Return a failed attempt with whether it may pass; the next one is due after a pause."""
         now = self.clock()
         if found.fault != self._fault:

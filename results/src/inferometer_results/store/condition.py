@@ -150,15 +150,15 @@ class _Parser:
 
     def _one(self) -> ColumnElement[bool]:
         if self._takes("not"):
-            return not_(self._nested(self._one))
+            return not_(self._parse_nested(self._one))
         if self._takes("("):
-            found = self._nested(self._any)
+            found = self._parse_nested(self._any)
             if not self._takes(")"):
                 raise SearchError("A bracket is not closed.")
             return found
         return self._comparison()
 
-    def _nested(self, part: Callable[[], ColumnElement[bool]]) -> ColumnElement[bool]:
+    def _parse_nested(self, part: Callable[[], ColumnElement[bool]]) -> ColumnElement[bool]:
         self._depth += 1
         if self._depth > _MOST_NESTING:
             raise SearchError(f"A condition has at most {_MOST_NESTING} brackets in one another.")

@@ -209,7 +209,7 @@ def import_archive(store: Store, lines: Iterable[str], *, source: str) -> Iterat
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error):
             yield Imported(where, fault=f"{where} is not a line of an archive.")
             continue
-        yield _added(store, content, origin, where)
+        yield _add(store, content, origin, where)
     for id_, reason in store.restore_journal(entries).items():
         fault = f"{source}: what people added to result {short_id(id_)} was left out. {reason}"
         yield Imported(source, fault=fault)
@@ -221,10 +221,10 @@ def import_file(store: Store, path: Path, received_at: str) -> Imported:
         content = path.read_bytes()
     except OSError as error:
         return Imported(str(path), fault=f"Cannot read {path}: {error.strerror}.")
-    return _added(store, content, Origin("import", received_at), str(path))
+    return _add(store, content, Origin("import", received_at), str(path))
 
 
-def _added(store: Store, content: bytes, origin: Origin, source: str) -> Imported:
+def _add(store: Store, content: bytes, origin: Origin, source: str) -> Imported:
     try:
         kept = store.add(content, origin, source=source)
     except UnreadableDocumentError as error:

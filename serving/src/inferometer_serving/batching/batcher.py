@@ -70,7 +70,7 @@ class Batcher(Generic[T]):
             for waiting in group.waiting:
                 if waiting.item is item:
                     group.waiting.remove(waiting)
-                    self._left(key, group, waiting)
+                    self._remove(key, group, waiting)
                     return True
         return False
 
@@ -85,7 +85,7 @@ class Batcher(Generic[T]):
             for key, group in self._groups.items()
             if self._is_full(group) or group.waiting[0].since_ns + self._max_delay_ns <= now_ns
         ]
-        return self._taken(min(ready, key=lambda each: each[0])[1]) if ready else []
+        return self._take_batch(min(ready, key=lambda each: each[0])[1]) if ready else []
 
     def due_ns(self) -> int | None:
         """Return from when on a batch is ready, which may be long ago; None if none waits."""
@@ -96,7 +96,7 @@ class Batcher(Generic[T]):
             due = ready_ns if due is None else min(due, ready_ns)
         return due
 
-    def _taken(self, key: Hashable) -> list[T]:
+    def _take_batch(self, key: Hashable) -> list[T]:
         group = self._groups[key]
         batch: list[T] = []
         room = self._max_samples
@@ -105,11 +105,11 @@ class Batcher(Generic[T]):
             first = group.waiting.popleft()
             room -= first.samples
             batch.append(first.item)
-            self._left(key, group, first)
+            self._remove(key, group, first)
             self.ready_ns = min(first.since_ns, due_ns) if is_full else due_ns
         return batch
 
-    def _left(self, key: Hashable, group: _Group[T], waiting: _Waiting[T]) -> None:
+    def _remove(self, key: Hashable, group: _Group[T], waiting: _Waiting[T]) -> None:
         group.samples -= waiting.samples
         self._count -= 1
         if not group.waiting:

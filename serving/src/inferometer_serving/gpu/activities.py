@@ -124,11 +124,11 @@ class ActivityRecorder:
         for kind in self._kinds:
             self._cupti.activity_disable(kind)
 
-    def taken(self) -> list[GpuActivity]:
+    def take(self) -> list[GpuActivity]:
         """Return what ended on the GPU since the last call, by its start."""
-        return self.taken_with_launches()[1]
+        return self.take_with_launches()[1]
 
-    def taken_with_launches(self) -> tuple[list[Launch], list[GpuActivity]]:
+    def take_with_launches(self) -> tuple[list[Launch], list[GpuActivity]]:
         """Return also the calls that launched it, in no order; other calls are left out."""
         self._cupti.activity_flush_all(_FLUSH_FORCED)
         with self._lock:
@@ -142,7 +142,7 @@ class ActivityRecorder:
         """Return the time on CUPTI's clock."""
         return int(self._cupti.get_timestamp())
 
-    def dropped(self) -> int:
+    def take_dropped(self) -> int:
         """Return how many records had no room since the last call, of all threads and streams."""
         found = c_size_t()
         self._cupti.activity_get_num_dropped_records(0, 0, addressof(found))

@@ -45,9 +45,9 @@ class Matmul:
     def __init__(self, library: Library, resources: ExitStack, *, compute: int, scale: int) -> None:
         self._library = library
         self._resources = resources
-        self._handle = library.created("cublasLtCreate")
+        self._handle = library.create("cublasLtCreate")
         resources.callback(library.call, "cublasLtDestroy", self._handle)
-        self._description = self._created("MatmulDesc", ctypes.c_int(compute), ctypes.c_int(scale))
+        self._description = self._create("MatmulDesc", ctypes.c_int(compute), ctypes.c_int(scale))
         self._scales_integers = scale == INT32
         self._workspace = ctypes.c_void_p(resources.enter_context(device_memory(_WORKSPACE_BYTES)))
 
@@ -59,7 +59,7 @@ class Matmul:
         self, datatype: int, rows: int, columns: int, *, batch: int = 1, stride: int = 0
     ) -> ctypes.c_void_p:
         """Return the layout of matrices in columns, `stride` elements from one to the next."""
-        found = self._created(
+        found = self._create(
             "MatrixLayout",
             ctypes.c_int(datatype),
             ctypes.c_uint64(rows),
@@ -73,7 +73,7 @@ class Matmul:
 
     def heuristics(self, layouts: Sequence[ctypes.c_void_p], most: int) -> list[Heuristic]:
         """Return the algorithms for the layouts of A, B and D, the likely best first."""
-        preference = self._created("MatmulPreference")
+        preference = self._create("MatmulPreference")
         limit = ctypes.c_uint64(_WORKSPACE_BYTES)
         self._set("MatmulPreference", preference, _WORKSPACE_LIMIT, limit)
         found = (Heuristic * most)()
@@ -137,8 +137,8 @@ class Matmul:
     def _factor(self, value: float) -> ctypes.c_int32 | ctypes.c_float:
         return ctypes.c_int32(int(value)) if self._scales_integers else ctypes.c_float(value)
 
-    def _created(self, kind: str, *arguments: Any) -> ctypes.c_void_p:
-        found = self._library.created(f"cublasLt{kind}Create", *arguments)
+    def _create(self, kind: str, *arguments: Any) -> ctypes.c_void_p:
+        found = self._library.create(f"cublasLt{kind}Create", *arguments)
         self._resources.callback(self._library.call, f"cublasLt{kind}Destroy", found)
         return found
 

@@ -55,7 +55,7 @@ def known_gpus() -> list["GpuDevice"]:
     """Return the GPUs that CUDA shows, none of them opened."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 
-    return [_described(index, call(driver.cuDeviceGet, index)) for index in range(gpu_count())]
+    return [_describe(index, call(driver.cuDeviceGet, index)) for index in range(gpu_count())]
 
 
 @contextmanager
@@ -85,12 +85,12 @@ def open_gpu(index: int = 0) -> Iterator[GpuDevice]:
         context = call(driver.cuDevicePrimaryCtxRetain, device)
     try:
         call(driver.cuCtxSetCurrent, context)
-        yield _described(index, device)
+        yield _describe(index, device)
     finally:
         call(driver.cuDevicePrimaryCtxRelease, device)
 
 
-def _described(index: int, device: Any) -> GpuDevice:
+def _describe(index: int, device: Any) -> GpuDevice:
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 
     name: bytes = call(driver.cuDeviceGetName, 128, device)
@@ -254,15 +254,15 @@ def machine_code(
         try:
             call(nvrtc.nvrtcCompileProgram, program, len(flags), [each.encode() for each in flags])
         except CudaError as error:
-            log = _filled(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
+            log = _fill(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
             text = log.rstrip(b"\0").decode(errors="replace")
             raise CudaError(f"the compiler refused a kernel: {text}") from error
-        return _filled(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+        return _fill(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
 
-def _filled(program: Any, size: Callable[..., Any], fill: Callable[..., Any]) -> bytes:
+def _fill(program: Any, size: Callable[..., Any], fill: Callable[..., Any]) -> bytes:
     """Return what CUDA writes into a buffer of the size that it names."""
     buffer = b" " * int(call(size, program))
     call(fill, program, buffer)

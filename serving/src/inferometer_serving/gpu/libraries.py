@@ -36,7 +36,7 @@ class Library:
         except AttributeError as error:
             raise LibraryError(f"{self.name} has no function {name}") from error
 
-    def created(self, function: str, *arguments: Any) -> ctypes.c_void_p:
+    def create(self, function: str, *arguments: Any) -> ctypes.c_void_p:
         """Return what a function creates, whose address it writes to its first argument."""
         handle = ctypes.c_void_p()
         self.call(function, ctypes.byref(handle), *arguments)

@@ -185,7 +185,7 @@ def segmented_kernel(
     names = kernel_names(segments, plan)
     with (
         compile_kernels(gpu, source, names, options) as kernels,
-        prepared(segments, plan, kernels) as kernel,
+        allocate(segments, plan, kernels) as kernel,
     ):
         yield kernel
 
@@ -222,7 +222,7 @@ def kernel_names(segments: Segments, plan: KernelPlan) -> list[str]:
 
 
 @contextmanager
-def prepared(
+def allocate(
     segments: Segments, plan: KernelPlan, kernels: dict[str, GpuFunction]
 ) -> Iterator[SegmentedKernel]:
     """Allocate what compiled kernels need besides input and output. Raises CudaError."""

@@ -37,9 +37,9 @@ from inferometer_serving.gpu.segmented import (
     KernelPlan,
     Operation,
     Segments,
+    allocate,
     kernel_names,
     kernel_source,
-    prepared,
 )
 
 LENGTHS = tuple(1 << power for power in (*range(4, 17), 18, 20, 22))
@@ -145,7 +145,7 @@ def tune(
         for (segments, plan), code in zip(jobs, pool.map(compile_one, jobs), strict=True):
             with (
                 load_kernels(code, kernel_names(segments, plan)) as kernels,
-                prepared(segments, plan, kernels) as kernel,
+                allocate(segments, plan, kernels) as kernel,
                 stream() as on,
             ):
                 seconds = seconds_per_launch(partial(kernel.launch, source, target, on), on)

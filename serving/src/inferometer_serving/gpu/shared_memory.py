@@ -49,7 +49,7 @@ class GpuMemory:
         call(driver.cuCtxSetCurrent, self._context)
         size = self.allocated_bytes(layout.size_bytes)
         access = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-        block = self._mapped(call(driver.cuMemCreate, size, self._properties, 0), size, access)
+        block = self._map(call(driver.cuMemCreate, size, self._properties, 0), size, access)
         try:
             with self._pinned_buffer() as (address, buffer):
                 for window in windows(layout, _WINDOW_BYTES):
@@ -68,7 +68,7 @@ class GpuMemory:
     def _pinned_buffer(self) -> Iterator[_Buffer]:
         """Lend the buffer that is kept, or one of the caller's own while another load has it."""
         if not self._buffer_lock.acquire(blocking=False):
-            address, buffer = _pinned(_WINDOW_BYTES)
+            address, buffer = _allocate_pinned(_WINDOW_BYTES)
             try:
                 yield address, buffer
             finally:
@@ -76,7 +76,7 @@ class GpuMemory:
             return
         try:
             if self._buffer is None:
-                self._buffer = _pinned(_WINDOW_BYTES)
+                self._buffer = _allocate_pinned(_WINDOW_BYTES)
             yield self._buffer
         finally:
             self._buffer_lock.release()
@@ -89,9 +89,9 @@ class GpuMemory:
             driver.cuMemImportFromShareableHandle, descriptor, self._properties.requestedHandleTypes
         )
         access = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READ
-        return self._mapped(handle, self.allocated_bytes(size_bytes), access)
+        return self._map(handle, self.allocated_bytes(size_bytes), access)
 
-    def _mapped(self, handle: Any, size: int, flags: Any) -> "SharedBlock":
+    def _map(self, handle: Any, size: int, flags: Any) -> "SharedBlock":
         driver = self._driver
         access = driver.CUmemAccessDesc()
         access.location = self._properties.location
@@ -164,7 +164,7 @@ def _properties(gpu: GpuDevice) -> Any:
     return properties
 
 
-def _pinned(size: int) -> _Buffer:
+def _allocate_pinned(size: int) -> _Buffer:
     """Allocate host memory that the GPU reads at its full rate."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 

@@ -108,13 +108,13 @@ class Calls:
                 found = await state.reading.call(read)
             pending = None if is_inline else model.prepare("grpc", began_ns, found, trace)
         except RequestRefusedError:
-            model.refused("grpc", began_ns)
+            model.count_refusal("grpc", began_ns)
             raise
         if pending is None:
             return model.compute_now("grpc", began_ns, found, trace)
-        return await self._computed(model, pending)
+        return await self._compute(model, pending)
 
-    async def _computed(self, model: RequestRouter, pending: PendingRequest[Message]) -> Message:
+    async def _compute(self, model: RequestRouter, pending: PendingRequest[Message]) -> Message:
         answered = asyncio.get_running_loop().create_future()
 
         def done(answer: Message | None, error: Exception | None) -> None:
@@ -148,11 +148,11 @@ class Calls:
                 request = following.result()
                 if request is None:
                     return
-                yield await self._streamed(request)
+                yield await self._answer_one(request)
         finally:
             draining.cancel()
 
-    async def _streamed(self, request: Message) -> Message:
+    async def _answer_one(self, request: Message) -> Message:
         try:
             reply = await self.infer(request)
         except RequestRefusedError as error:
@@ -240,7 +240,7 @@ class TracedCalls:
         trace = None
         for key, value in context.invocation_metadata() or ():
             if key == "traceparent":
-                trace = self._begun(value)
+                trace = self._begin_trace(value)
         if trace is None:
             return await self._plain(request, context)
         infer = unary(self._state, "infer", partial(self._calls.infer, trace=trace))
@@ -248,7 +248,7 @@ class TracedCalls:
         self._writing[id(reply)] = (trace, monotonic_ns())
         return reply
 
-    def _begun(self, traceparent: str) -> RequestTrace | None:
+    def _begin_trace(self, traceparent: str) -> RequestTrace | None:
         found = sampled_context(traceparent)
         if found is None:
             return None

@@ -35,7 +35,7 @@ def answered_now(
         try:
             read = read_request(model, head, body, state.options.max_body_bytes, keeps)
         except Exception:
-            model.refused("http", began_ns)
+            model.count_refusal("http", began_ns)
             raise
         return model.compute_now("http", began_ns, read, trace)
     except Exception as error:  # noqa: BLE001 - one request's fault must not end the server
@@ -71,7 +71,7 @@ class Inference:
         try:
             self._pending = self._read(body)
         except Exception as error:  # noqa: BLE001 - one request's fault must not end the server
-            return self._refused(error)
+            return self._refuse(error)
         return None
 
     def later(self, body: Raw, answered: Callable[[Answer], None]) -> None:
@@ -86,7 +86,7 @@ class Inference:
             if pending is not None:
                 self._compute(pending, answered)
             elif isinstance(error, Exception):
-                answered(self._refused(error))
+                answered(self._refuse(error))
 
         self._state.reading.submit(lambda: None if self._is_dropped else self._read(body), read)
 
@@ -117,10 +117,10 @@ class Inference:
         try:
             self._model.put(pending)
         except Exception as error:  # noqa: BLE001 - as above
-            answered(self._refused(error))
+            answered(self._refuse(error))
 
-    def _refused(self, error: Exception) -> Answer:
-        self._model.refused("http", self._began_ns)
+    def _refuse(self, error: Exception) -> Answer:
+        self._model.count_refusal("http", self._began_ns)
         return self._failed(error)
 
     def _failed(self, error: Exception) -> Answer:

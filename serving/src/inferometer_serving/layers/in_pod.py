@@ -72,7 +72,7 @@ def _calls(
             untimed.append(address)
             continue
         try:
-            graphs.append(_described(address, settings))
+            graphs.append(_describe(address, settings))
         except (ModelRefusedError, UnknownModelError) as error:
             failed.append(
                 LayerFailure(key=address, engine=EngineName.ONNX_RUNTIME, reason=str(error))
@@ -93,13 +93,13 @@ def _calls(
     )
 
 
-def _described(address: str, settings: GraphSettings) -> LayerGraph:
-    with _written(address) as path:
+def _describe(address: str, settings: GraphSettings) -> LayerGraph:
+    with _write_model(address) as path:
         return describe(read_graph(path, max_bytes=MOST_BYTES), settings)
 
 
 @contextmanager
-def _written(address: str) -> Iterator[Path]:
+def _write_model(address: str) -> Iterator[Path]:
     """Write a built-in model for a while."""
     entry = zoo.entry(zoo_model(zoo_name(address)))
     with tempfile.TemporaryDirectory(prefix="inferometer-zoo-") as name:

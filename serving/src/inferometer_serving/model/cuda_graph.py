@@ -56,10 +56,10 @@ class CudaGraphRunner:
             return [each.numpy() for each in graph.outputs]
         results: list[Array] = self._session.run(output_names, inputs, self._without_graph)
         if len(self._graphs) < _MOST_GRAPHS:
-            self._graphs[key] = self._recorded(output_names, inputs, results)
+            self._graphs[key] = self._record(output_names, inputs, results)
         return results
 
-    def _recorded(
+    def _record(
         self, output_names: list[str], inputs: dict[str, Array], results: list[Array]
     ) -> _Graph:
         """Return a graph for the shapes of `inputs`, whose outputs have those of `results`."""

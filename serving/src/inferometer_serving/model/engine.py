@@ -81,7 +81,7 @@ class Engine:
         results = self._run(requests[0].output_names, inputs)
         computed_ns = monotonic_ns()
         parts = split(results, samples)
-        answers = [_written(pending, part) for pending, part in zip(requests, parts, strict=True)]
+        answers = [_write(pending, part) for pending, part in zip(requests, parts, strict=True)]
         times = (started_ns, joined_ns, computed_ns, monotonic_ns())
         return Execution(
             requests, answers, sum(samples), *times, is_computed=True, steps=self._steps()
@@ -103,7 +103,7 @@ class Engine:
                 steps=self._steps(),
             )
         computed_ns = monotonic_ns()
-        answer = _written(pending, results)
+        answer = _write(pending, results)
         times = (started_ns, started_ns, computed_ns, monotonic_ns())
         return Execution(
             (pending,), [answer], pending.samples, *times, is_computed=True, steps=self._steps()
@@ -113,7 +113,7 @@ class Engine:
         return None if self._last_steps is None else self._last_steps()
 
 
-def _written(pending: PendingRequest[Any], results: list[Array]) -> Any:
+def _write(pending: PendingRequest[Any], results: list[Array]) -> Any:
     write: Callable[[list[Array]], Any] = pending.write
     began_ns = 0 if pending.trace is None else monotonic_ns()
     try:

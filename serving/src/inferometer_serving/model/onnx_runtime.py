@@ -164,17 +164,17 @@ def _open(
     The profiler times them. It ends before the first inference.
     """
 
-    def opened() -> Any:
+    def open_session() -> Any:
         return onnxruntime.InferenceSession(
             str(graph.path), options, providers=providers, enable_fallback=0
         )
 
     if not is_timed:
-        return opened(), {}
+        return open_session(), {}
     with tempfile.TemporaryDirectory(prefix="inferometer-opening-") as folder:
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "opening")
-        session = opened()
+        session = open_session()
         events = json.loads(Path(session.end_profiling()).read_bytes())
     return session, {
         _OPENING_PARTS[event["name"]]: int(event["dur"])

@@ -38,24 +38,24 @@ class Probing:
 
 def open_alone(form: ModelForm, given: Probing) -> Figures:
     """Return what one fresh process takes to open and run the model."""
-    with _opened(form, given) as process:
+    with _start_probe(form, given) as process:
         return _figures(process)
 
 
 def added_bytes(form: ModelForm, given: Probing) -> tuple[float, float]:
     """Return what each further server takes, and the slowest load of all of them at once."""
-    with _opened(form, given) as process:
+    with _start_probe(form, given) as process:
         _figures(process)
         one = _pss_bytes([process])
     with ExitStack() as stack:
-        several = [stack.enter_context(_opened(form, given)) for _ in range(given.servers)]
+        several = [stack.enter_context(_start_probe(form, given)) for _ in range(given.servers)]
         loads = [_figures(each)["loadMilliseconds"] for each in several]
         all_of_them = _pss_bytes(several)
     return (all_of_them - one) / (given.servers - 1), max(loads)
 
 
 @contextmanager
-def _opened(form: ModelForm, given: Probing) -> Iterator["subprocess.Popen[bytes]"]:
+def _start_probe(form: ModelForm, given: Probing) -> Iterator["subprocess.Popen[bytes]"]:
     words = [
         *(sys.executable, "-m", "inferometer_serving.model_forms.probe", str(form.model)),
         *("--prepacking", "on" if form.prepacking else "off"),

@@ -63,14 +63,16 @@ def profile(options: ServeOptions, request: ProfileRequest, interrupt: Interrupt
         names = [each.name for each in plain.signature.outputs]
         nodes = max(1, len(graph.model.graph.node))
         runs = max(1, min(request.iterations, _MOST_ITERATIONS, _MOST_EVENTS // nodes))
-        sessions, kernels_missing = _profiled(options.engine, graph, settings, request, interrupt)
+        sessions, kernels_missing = _open_sessions(
+            options.engine, graph, settings, request, interrupt
+        )
         for each in sessions:
             opened.callback(each.close)
         calls: list[Callable[[], object]] = [
             partial(run, names, inputs)
             for run in (plain.runner.run, *(each.run for each in sessions))
         ]
-        times = alternated(calls, runs, interrupt)
+        times = alternate(calls, runs, interrupt)
         found = _joined(sessions, runs, kernels_missing)
     return _document(request, found, times, runs)
 
@@ -85,7 +87,7 @@ def model_inputs(session: Session, options: ServeOptions, batch_size: int) -> di
     }
 
 
-def alternated(
+def alternate(
     calls: list[Callable[[], object]], rounds: int, interrupt: Interrupt
 ) -> list[list[int]]:
     """Return the durations in ns of each call, which take turns and begin rounds in turn.
@@ -110,7 +112,7 @@ def alternated(
     return [each[_WARM_RUNS:] for each in times]
 
 
-def _profiled(
+def _open_sessions(
     engine: EngineName,
     graph: GraphFile,
     settings: EngineSettings,

@@ -27,7 +27,7 @@ class RunRecorder:
 
     def end_run(self) -> None:
         """Keep what the last run did on the GPU."""
-        run = self._recorder.taken_with_launches()
+        run = self._recorder.take_with_launches()
         self._runs.append(run)
         self._kept += len(run[1])
         while self._kept > _MOST_ACTIVITIES and len(self._runs) > 1:
@@ -58,7 +58,7 @@ class RunRecorder:
             after=after,
             profile_start_ns=profile_start_ns,
             multiprocessor=read_gpu()[0],
-            dropped=self._recorder.dropped(),
+            dropped=self._recorder.take_dropped(),
         )
 
     @property

@@ -183,11 +183,11 @@ class _CheckedTarInfo(tarfile.TarInfo):
         """
         file = archive.fileobj
         if isinstance(file, _HeaderReader):  # a header before the file's own
-            return cls._checked(archive)
+            return cls._check(archive)
         reader = _HeaderReader(file, str(archive.name))  # type: ignore[arg-type] # has what it calls
         archive.fileobj = reader  # type: ignore[assignment] # has what headers are read with
         try:
-            found = cls._checked(archive)
+            found = cls._check(archive)
         finally:
             archive.fileobj = file
         if found.size < 0:
@@ -199,7 +199,7 @@ class _CheckedTarInfo(tarfile.TarInfo):
         return found
 
     @classmethod
-    def _checked(cls, archive: tarfile.TarFile) -> Self:
+    def _check(cls, archive: tarfile.TarFile) -> Self:
         if isinstance(archive.fileobj, _HeaderReader):
             archive.fileobj.count_header()
         try:

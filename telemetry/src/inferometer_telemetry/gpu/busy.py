@@ -41,17 +41,17 @@ class GpuBusy:
     def take(self, now_ns: int, snapshot: Snapshot, owners: Owners) -> int | None:
         """Take what the GPU reports now, and return for how many microseconds it was busy."""
         for process_id in snapshot.process_ids or ():
-            self._seen(now_ns, owners(process_id))
-        for sample, busy in self._covered(now_ns, snapshot.process_samples or ()):
+            self._mark_seen(now_ns, owners(process_id))
+        for sample, busy in self._weigh(now_ns, snapshot.process_samples or ()):
             if self._has_begun:  # at first the driver hands out what was before the start
-                for use in self._seen(now_ns, owners(sample.process_id)):
+                for use in self._mark_seen(now_ns, owners(sample.process_id)):
                     use.percent_microseconds += busy
         self._has_begun = True
         self._forget(now_ns)
         self._read_ns = now_ns
         if snapshot.utilization_percent is None:
             return None
-        percent_ns = self._utilization.grown(now_ns, snapshot.utilization_percent)
+        percent_ns = self._utilization.advance(now_ns, snapshot.utilization_percent)
         return None if percent_ns is None else percent_ns // 100_000
 
     def uses(
@@ -67,7 +67,7 @@ class GpuBusy:
             if target in now or target in self._uses
         }
 
-    def _covered(
+    def _weigh(
         self, now_ns: int, samples: tuple[ProcessSample, ...]
     ) -> list[tuple[ProcessSample, int]]:
         """Return with each sample its percent x the time since the one before."""
@@ -82,7 +82,7 @@ class GpuBusy:
         self.since_microseconds = max([self.since_microseconds, *until.values()])
         return found
 
-    def _seen(self, now_ns: int, targets: Collection[Target]) -> list[_Use]:
+    def _mark_seen(self, now_ns: int, targets: Collection[Target]) -> list[_Use]:
         uses = [self._uses.setdefault(target, _Use()) for target in targets]
         for use in uses:
             use.seen_ns = now_ns

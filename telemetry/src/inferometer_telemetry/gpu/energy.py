@@ -24,24 +24,24 @@ class GpuEnergy:
         if self._has_counter is None:
             self._has_counter = _decided(snapshot)
         return (
-            self._integrated(now_ns, snapshot)
+            self._integrate(now_ns, snapshot)
             if self._has_counter is False
-            else self._counted(snapshot)
+            else self._count(snapshot)
         )
 
-    def _counted(self, snapshot: Snapshot) -> tuple[EnergyMethod, int] | str:
+    def _count(self, snapshot: Snapshot) -> tuple[EnergyMethod, int] | str:
         if snapshot.energy_millijoules is None:
             return f"its energy counter is not available: {snapshot.unanswered[nvml.ENERGY]}"
-        millijoules = self._counter.grown(snapshot.energy_millijoules)
+        millijoules = self._counter.advance(snapshot.energy_millijoules)
         if millijoules is None:
             return f"its energy counter went back, as after a start of the driver: {_AGAIN}"
         return "Counter", millijoules * 1000
 
-    def _integrated(self, now_ns: int, snapshot: Snapshot) -> tuple[EnergyMethod, int] | str:
+    def _integrate(self, now_ns: int, snapshot: Snapshot) -> tuple[EnergyMethod, int] | str:
         if snapshot.power_milliwatts is None:
             reason = snapshot.unanswered[nvml.POWER]
             return f"it has no energy counter, and its power is not available: {reason}"
-        picojoules = self._power.grown(now_ns, snapshot.power_milliwatts)
+        picojoules = self._power.advance(now_ns, snapshot.power_milliwatts)
         if picojoules is None:
             return f"its power was not available for more than {GAP_NS // 10**9} s: {_AGAIN}"
         return "PowerIntegral", picojoules // 1_000_000

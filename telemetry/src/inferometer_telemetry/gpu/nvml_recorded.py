@@ -72,7 +72,7 @@ class RecordedNvml:
         name = re.sub(r"_v\d$", "", function)
         match name, arguments:
             case "nvmlInit", ():
-                return self._opened()
+                return self._open()
             case "nvmlDeviceGetCount", ():
                 return len(_folders(self._root, "gpu"))
             case "nvmlDeviceGetHandleByIndex", (int(index),):
@@ -82,7 +82,7 @@ class RecordedNvml:
             case _:
                 return None  # nvmlShutdown
 
-    def _opened(self) -> None:
+    def _open(self) -> None:
         _folder(self._root, pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
         if (self._root / "nvmlInit").exists():
             _answer(self._root, "nvmlInit")

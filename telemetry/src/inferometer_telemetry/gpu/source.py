@@ -61,11 +61,11 @@ class Gpus:
             try:
                 self._count = nvml.open_nvml(self._call)
             except NvmlError as error:
-                return self._ended(now_ns, str(error))
+                return self._end(now_ns, str(error))
         try:
             found = [self._one(now_ns, at, requested, owners) for at in range(self._count)]
         except NvmlError as error:
-            return self._ended(now_ns, f"NVIDIA's driver went away: {error}")
+            return self._end(now_ns, f"NVIDIA's driver went away: {error}")
         return _together(found)
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class Gpus:
             self._known[index] = self._meters[uuid]
         return self._known[index]
 
-    def _ended(self, now_ns: int, reason: str) -> GpuSourceReading:
+    def _end(self, now_ns: int, reason: str) -> GpuSourceReading:
         self.close()
         self._known.clear()
         self._snapshots.clear()

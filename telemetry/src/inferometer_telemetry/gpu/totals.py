@@ -15,7 +15,7 @@ class Counter:
     broken: bool = False
     """It went back: what it counted in between is not known."""
 
-    def grown(self, value: int) -> int | None:
+    def advance(self, value: int) -> int | None:
         """Take what the counter says now and return its growth; None once it went back."""
         if self._first is None:
             self._first = value
@@ -37,7 +37,7 @@ class Integral:
     broken: bool = False
     """It was not available for too long."""
 
-    def grown(self, now_ns: int, value: int) -> int | None:
+    def advance(self, now_ns: int, value: int) -> int | None:
         """Take the figure of now and return figure x ns since the first; None after a gap."""
         if self._at_ns is not None:
             passed_ns = now_ns - self._at_ns

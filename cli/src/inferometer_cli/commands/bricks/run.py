@@ -94,7 +94,7 @@ def run(  # noqa: PLR0913 - one argument for each option
         for part in [wanted] if tolerance is None else _by_model(wanted, granularity):
             missing = _missing(part.suite, None if again else known)
             if tolerance is not None and known is not None:
-                missing = _needed(missing, part.graphs, known, granularity, tolerance / 100)
+                missing = _select_needed(missing, part.graphs, known, granularity, tolerance / 100)
             if known is not None and not missing.bricks and not part.references:
                 continue
             request = TimingRequest(settings, missing, part.references, rounds=rounds)
@@ -170,7 +170,7 @@ def _wanted(
     from inferometer_analysis.bricks.split import compose_suite
     from inferometer_cli.local.layers import model_files
 
-    exported = _exported(models)
+    exported = _read_exported(models)
     if exported is not None:
         if reference:
             raise RefusedError("--reference needs the models: an exported file has bricks only.")
@@ -207,7 +207,7 @@ def _by_model(wanted: _Wanted, granularity: int) -> list[_Wanted]:
     ]
 
 
-def _needed(
+def _select_needed(
     missing: "BrickSuite",
     graphs: "Sequence[LayerGraph]",
     known: "LayerTimings",
@@ -244,7 +244,7 @@ def _as_one(timed: "Sequence[LayerTimings]", known: "LayerTimings") -> "LayerTim
     )
 
 
-def _exported(models: list[str]) -> "BrickSuite | None":
+def _read_exported(models: list[str]) -> "BrickSuite | None":
     """Return the bricks of an exported file, if that is what was given."""
     from pydantic import ValidationError
 

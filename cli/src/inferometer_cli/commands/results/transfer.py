@@ -72,7 +72,7 @@ def export(  # noqa: PLR0913 - one argument for each option
         if format_ == "parquet":
             if output is None:
                 raise RefusedError("Parquet is not text: name a file with --output.")
-            with _replaced(output) as partial:
+            with _replace(output) as partial:
                 transfer.write_parquet(transfer.figure_rows(results), partial)
             return
     text = (
@@ -80,7 +80,7 @@ def export(  # noqa: PLR0913 - one argument for each option
         if format_ == "jsonl"
         else transfer.as_csv(transfer.figure_rows(results), transfer.figure_columns())
     )
-    with _written(output) as file:
+    with _open_output(output) as file:
         _write(file, text)
 
 
@@ -88,7 +88,7 @@ def _export_archive(lines: Iterator[str], output: Path | None) -> None:
     from inferometer_results.store.transfer import damage_of
 
     faults = written = 0
-    with _written(output) as file:
+    with _open_output(output) as file:
         for line in lines:
             if fault := damage_of(line):
                 faults += 1
@@ -121,7 +121,7 @@ def import_results(
     try:
         with open_store(database) as store:
             for path in paths:
-                for each in _imported(store, path):
+                for each in _import(store, path):
                     if each.fault:
                         counts["refused"] += 1
                         print_message(each.fault)
@@ -142,7 +142,7 @@ def _counted(counts: Mapping[str, int]) -> str:
     return "{kept} kept, {known} known already, {refused} refused.".format_map(counts)
 
 
-def _imported(store: "Store", path: Path) -> "Iterator[Imported]":
+def _import(store: "Store", path: Path) -> "Iterator[Imported]":
     from inferometer_results.store import transfer
 
     now = format_time(datetime.now(tz=UTC))
@@ -162,19 +162,19 @@ def _imported(store: "Store", path: Path) -> "Iterator[Imported]":
 
 
 @contextmanager
-def _written(output: Path | None) -> Iterator[TextIO | None]:
+def _open_output(output: Path | None) -> Iterator[TextIO | None]:
     if output is None:
         yield None
         return
     with (
-        _replaced(output) as partial,
+        _replace(output) as partial,
         partial.open("w", encoding="utf-8", newline="") as file,
     ):
         yield file
 
 
 @contextmanager
-def _replaced(output: Path) -> Iterator[Path]:
+def _replace(output: Path) -> Iterator[Path]:
     """Yield a path next to a file, which takes the file's place if the block succeeds.
 
     So the file is whole or as it was. What is not a file, such as a pipe, is written itself.

@@ -25,16 +25,16 @@ def look_at_machine() -> str:
         with open_store(None) as store:
             known = recent_measurements(store)
         if not known:
-            return _noted(
+            return _note(
                 "Whether this machine has changed is not known: `inferometer node` did not measure "
                 "it in the last 30 days."
             )
         print_message("canary: is this machine what it was?")
         now = measure_node(None, CANARY_PRIMITIVES, lambda *_: None)
     except (FailedError, RefusedError, OSError) as error:
-        return _noted(f"Whether this machine has changed is not known: the canary failed: {error}")
+        return _note(f"Whether this machine has changed is not known: the canary failed: {error}")
     if not canary_changes(known, now):
-        return _noted(unchanged_sentences("this machine", known, now))
+        return _note(unchanged_sentences("this machine", known, now))
     sentences = changed_figures(known, now, CANARY_CHANGE)
     for sentence in sentences:
         print_message(f"caution: This machine has changed: {sentence}")
@@ -46,6 +46,6 @@ def look_at_machine() -> str:
     )
 
 
-def _noted(sentence: str) -> str:
+def _note(sentence: str) -> str:
     print_message(f"note: {sentence}")
     return sentence

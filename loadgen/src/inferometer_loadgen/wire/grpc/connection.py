@@ -135,7 +135,7 @@ class _Http2Session(asyncio.Protocol):
         reason = self.engine.broken or f"The connection was lost: {close_reason(exc)}"
         if not self.ready.done():
             self.ready.set_exception(ConnectionFailedError(reason))
-        self.engine.lost(reason)
+        self.engine.fail_outstanding(reason)
         self.gone.set_result(None)
 
     def flush(self) -> None:
@@ -267,7 +267,7 @@ class GrpcConnection:
             if session is not None:
                 await session.close()
 
-    def _replied(self, token: int, failure: Failure | None, reply: ReplyBody | None) -> None:
+    def _pass_on(self, token: int, failure: Failure | None, reply: ReplyBody | None) -> None:
         self.outstanding -= 1
         self._on_reply(token, failure, reply)
 
@@ -289,7 +289,7 @@ class GrpcConnection:
 
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
-        session = _Http2Session(self._blocks, self._replied, self._on_event)
+        session = _Http2Session(self._blocks, self._pass_on, self._on_event)
         await connect(loop, lambda: session, self._target)
         try:
             await session.ready

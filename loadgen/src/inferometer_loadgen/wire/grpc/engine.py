@@ -125,7 +125,7 @@ class GrpcEngine(Http2Client):
                 return stream.received_so_far()
         return None
 
-    def lost(self, sentence: str) -> None:
+    def fail_outstanding(self, sentence: str) -> None:
         """Fail all outstanding requests: the transport is gone."""
         self._retire()
         self._fail_all(Failure(FailureKind.CONNECTION, printable_line(sentence)))

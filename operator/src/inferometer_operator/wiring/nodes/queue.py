@@ -19,7 +19,7 @@ class NodeQueue:
     _entries: dict[str, set[str]] = field(default_factory=dict)
     """Entries by the UID of their NodeBenchmark."""
 
-    def admitted(
+    def admit(
         self, raw: Json, waiting: Sequence[str], entries: Sequence[QueuedRun]
     ) -> frozenset[str]:
         """Return those of the waiting nodes whose turn it is; they keep it until `replace`."""

@@ -203,7 +203,7 @@ class NodeReconciler:
         self._taken.difference_update(jobs)
         waiting = startable(status.nodes, spec)
         return NodesObserved(
-            admitted=self.queue.admitted(raw, waiting, queue_entries(raw, status)),
+            admitted=self.queue.admit(raw, waiting, queue_entries(raw, status)),
             jobs=jobs,
             pods=pods,
             measured=frozenset(self._wire.documents),

@@ -122,7 +122,7 @@ class SuiteReconciler:
             raise _RefusedSuiteError("NotAvailable", lacking)
         if suite.spec.schedule is not None:
             return await self._reconcile_schedule(raw, suite, draft)
-        plan = await self._planned(raw, suite, draft)
+        plan = await self._update_plan(raw, suite, draft)
         if is_true(draft.status, "Finished"):
             return await self._deliver(raw, suite, plan)
         return await self._reconcile_cells(raw, suite, plan, draft)
@@ -225,7 +225,7 @@ class SuiteReconciler:
         created = parse_time(metadata.get("creationTimestamp")) or datetime.now(UTC)
         if self._plan is None or self._planned_generation != metadata.get("generation"):
             # Every cell is checked before its time comes.
-            await self._planned(raw, suite, draft)
+            await self._update_plan(raw, suite, draft)
         executions = self.store.executions_of(self.uid)
         decision = decide_schedule(metadata["name"], created, suite.spec, draft, executions)
         if decision.create:
@@ -248,7 +248,7 @@ class SuiteReconciler:
         wait = decision.look_again_seconds
         return _MOST_WAIT_SECONDS if wait is None else min(wait + 0.05, _MOST_WAIT_SECONDS)
 
-    async def _planned(self, raw: Json, suite: BenchmarkSuite, draft: SuiteDraft) -> SuitePlan:
+    async def _update_plan(self, raw: Json, suite: BenchmarkSuite, draft: SuiteDraft) -> SuitePlan:
         """Return the plan of a suite, and record its systems; raise with why there is none."""
         generation = int(raw["metadata"].get("generation") or 0)
         if self._plan is None or self._planned_generation != generation:

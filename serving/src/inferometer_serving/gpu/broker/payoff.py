@@ -50,11 +50,11 @@ def measure_constants(memory: WeightMemory) -> SharingConstants:
     try:
         os.write(sample, bytes(_SAMPLE_BYTES))  # a hole would be one page, which stays cached
         for _ in range(_REPEATS + 1):
-            block, seconds = _timed(memory.load, sample, layout)
+            block, seconds = _time(memory.load, sample, layout)
             loads.append(seconds)
-            descriptor, seconds = _timed(block.export)
+            descriptor, seconds = _time(block.export)
             exports.append(seconds)
-            opened, seconds = _timed(memory.open, descriptor, layout.size_bytes)
+            opened, seconds = _time(memory.open, descriptor, layout.size_bytes)
             opens.append(seconds)
             opened.close()
             os.close(descriptor)
@@ -66,7 +66,7 @@ def measure_constants(memory: WeightMemory) -> SharingConstants:
     return SharingConstants(_SAMPLE_BYTES / load, export, open_)
 
 
-def _timed(
+def _time(
     work: Callable[_Arguments, _Result], *given: _Arguments.args, **named: _Arguments.kwargs
 ) -> tuple[_Result, float]:
     began = time.perf_counter()

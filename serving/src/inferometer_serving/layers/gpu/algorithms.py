@@ -64,10 +64,10 @@ class GpuKernels:
     def run(self) -> None:
         """Compute the layer once by each algorithm that is left."""
         for algorithm in self._algorithms:
-            self._recorder.taken()
+            self._recorder.take()
             algorithm.launch()
             synchronize()
-            algorithm.add(self._recorder.taken())
+            algorithm.add(self._recorder.take())
         if len(self._algorithms[0].durations_ns) == _TRIALS:
             self._algorithms = nearest(self._algorithms)
 

@@ -91,7 +91,7 @@ class Cudnn:
         self._library = library
         self._settings = settings
         self._resources = resources
-        self._handle = library.created("cudnnCreate")
+        self._handle = library.create("cudnnCreate")
         resources.callback(library.call, "cudnnDestroy", self._handle)
 
     def algorithms(self, problem: Problem, operands: DeviceTensors) -> list[Algorithm]:
@@ -121,21 +121,21 @@ class Cudnn:
     def _call(self, function: str, *arguments: Any) -> None:
         self._library.call(function, self._handle, *arguments)
 
-    def _described(self, kind: str, setter: str, *arguments: Any) -> ctypes.c_void_p:
+    def _create_descriptor(self, kind: str, setter: str, *arguments: Any) -> ctypes.c_void_p:
         """Create a descriptor and set it."""
-        found = self._library.created(f"cudnnCreate{kind}Descriptor")
+        found = self._library.create(f"cudnnCreate{kind}Descriptor")
         self._resources.callback(self._library.call, f"cudnnDestroy{kind}Descriptor", found)
         self._library.call(setter, found, *map(_argument, arguments))
         return found
 
     def _tensor(self, shape: Sequence[int]) -> ctypes.c_void_p:
         own = self._settings
-        return self._described(
+        return self._create_descriptor(
             "Tensor", "cudnnSetTensor4dDescriptor", own.layout, own.datatype, *shape
         )
 
     def _activation_function(self, number: int, coefficient: float = 0.0) -> ctypes.c_void_p:
-        return self._described(
+        return self._create_descriptor(
             "Activation", "cudnnSetActivationDescriptor", number, 0, float(coefficient)
         )
 
@@ -143,10 +143,10 @@ class Cudnn:
         own = self._settings
         tensors = (
             self._tensor(problem.input),
-            self._described(
+            self._create_descriptor(
                 "Filter", "cudnnSetFilter4dDescriptor", own.datatype, own.layout, *problem.filters
             ),
-            self._described(
+            self._create_descriptor(
                 "Convolution",
                 "cudnnSetConvolution2dDescriptor",
                 *problem.pads,
@@ -225,7 +225,7 @@ class Cudnn:
         )
 
     def _pooling(self, problem: Pooling, operands: DeviceTensors) -> Any:
-        pooling = self._described(
+        pooling = self._create_descriptor(
             "Pooling",
             "cudnnSetPooling2dDescriptor",
             _POOLINGS[problem.kind],
@@ -253,7 +253,7 @@ class Cudnn:
     def _normalization(self, problem: Normalization, operands: DeviceTensors) -> Any:
         tensor = self._tensor(problem.input)
         # The statistics are in FP32 also for tensors in FP16.
-        each = self._described(
+        each = self._create_descriptor(
             "Tensor",
             "cudnnSetTensor4dDescriptor",
             *(_NCHW, _FP32, 1, problem.input[1], 1, 1),
@@ -272,7 +272,7 @@ class Cudnn:
         )
 
     def _elementwise(self, problem: Elementwise, operands: DeviceTensors) -> Any:
-        operation = self._described(
+        operation = self._create_descriptor(
             "OpTensor", "cudnnSetOpTensorDescriptor", _OPERATIONS[problem.function], _FP32, 0
         )
         first, second = self._tensor(problem.first), self._tensor(problem.second)

@@ -222,10 +222,10 @@ def _busy_ns(variant: GpuVariant, options: GpuMeasureOptions, recorder: Activity
     )
     model = Algorithm(variant.name, session.run)
     for _ in range(options.rounds + 1):
-        recorder.taken()
+        recorder.take()
         model.launch()
         synchronize()
-        model.add(recorder.taken())
+        model.add(recorder.take())
     return median(model.durations_ns[1:])
 
 
@@ -334,13 +334,13 @@ def _empty_item(
 ) -> Item:
     """Return a kernel that computes nothing: what lies near its duration is noise."""
 
-    def opened() -> GpuKernels:
+    def open_kernel() -> GpuKernels:
         launch: Callable[[], None] = open_empty_kernel(gpu, resources)
         return GpuKernels("cuda", "", [Algorithm("", launch)], recorder, ExitStack())
 
     return Item(
         name=f"cuda:{_EMPTY}",
-        open=opened,
+        open=open_kernel,
         rounds_wanted=options.rounds,
         needs_all_rounds=True,
         finish=partial(_keep_kernels, found, _EMPTY),

@@ -81,7 +81,7 @@ def _graph_of(kernel: GpuFunction, on: Any, nodes: int) -> Iterator[tuple[Any, A
         for _ in range(nodes):
             kernel.launch((1, 1, 1), (1, 1, 1), [], each)
 
-    with captured(launch, on) as graph:
+    with capture(launch, on) as graph:
         instance = call(driver.cuGraphInstantiate, graph, 0)
         try:
             yield graph, instance
@@ -90,7 +90,7 @@ def _graph_of(kernel: GpuFunction, on: Any, nodes: int) -> Iterator[tuple[Any, A
 
 
 @contextmanager
-def captured(work: Callable[[Any], object], on: Any) -> Iterator[Any]:
+def capture(work: Callable[[Any], object], on: Any) -> Iterator[Any]:
     """Yield the graph of what `work` puts in a stream, which does not run. Raises CudaError."""
     from cuda.bindings import driver  # noqa: PLC0415 - optional
 

@@ -105,14 +105,14 @@ def gpu_probes(kernels: TensorKernels) -> Iterator[NodeProbe]:
     for gpu in range(count):
         for what, (measure, names) in _OF_GPU.items():
             setting = {"node": min(nodes), "gpu": gpu}
-            probe = partial(_measured, measure, gpu, nodes[min(nodes)], setting)
+            probe = partial(_measure_on_gpu, measure, gpu, nodes[min(nodes)], setting)
             yield NodeProbe(f"gpu {what} (GPU {gpu})", probe, names)
         for precision in PRODUCT_TYPES:
             probe = partial(_peak, gpu, precision, kernels)
             yield NodeProbe(f"gpu product (GPU {gpu}, {precision})", probe, _PRODUCT_FIGURES)
         for node, cpus in nodes.items():
             for what, (measure, names) in _OF_HOST_AND_GPU.items():
-                probe = partial(_measured, measure, gpu, cpus, {"node": node, "gpu": gpu})
+                probe = partial(_measure_on_gpu, measure, gpu, cpus, {"node": node, "gpu": gpu})
                 yield NodeProbe(f"gpu {what} (node {node}, GPU {gpu})", probe, names)
     yield from _peer_probes(count, nodes)
 
@@ -155,20 +155,20 @@ def _peer_probes(count: int, nodes: Mapping[int, frozenset[int]]) -> Iterator[No
         for first, second in pairs:
             setting = {"node": node, "gpu": first, "peer": second}
             for what, (measure, names) in table.items():
-                probe = partial(_checked, partial(measure, first, second, setting), nodes[node])
+                probe = partial(_run_on_cpus, partial(measure, first, second, setting), nodes[node])
                 yield NodeProbe(
                     f"gpu peers, {what} (GPU {first} {joint} GPU {second})", probe, names
                 )
 
 
-def _measured(
+def _measure_on_gpu(
     measure: _Measure, gpu: int, cpus: frozenset[int], setting: Mapping[str, object]
 ) -> Sequence[NodeFigure]:
     def run() -> Sequence[NodeFigure]:
         with open_gpu(gpu) as opened:
             return measure(opened, setting)
 
-    return _checked(run, cpus)
+    return _run_on_cpus(run, cpus)
 
 
 def _peak(gpu: int, precision: str, kernels: TensorKernels) -> Sequence[NodeFigure]:
@@ -176,10 +176,10 @@ def _peak(gpu: int, precision: str, kernels: TensorKernels) -> Sequence[NodeFigu
         with open_gpu(gpu) as opened:
             return product_peak(opened, precision, {"gpu": gpu}, kernels.setdefault(gpu, {}))
 
-    return _checked(run, None)
+    return _run_on_cpus(run, None)
 
 
-def _checked(
+def _run_on_cpus(
     run: Callable[[], Sequence[NodeFigure]], cpus: frozenset[int] | None
 ) -> Sequence[NodeFigure]:
     """Run on CPUs. Raises NotMeasurableError in place of the errors of CUDA."""

@@ -15,7 +15,7 @@ from inferometer_serving.gpu.device import (
 )
 from inferometer_serving.gpu.kernel_names import readable, uses_tensor_cores
 from inferometer_serving.node.gpu.clock import Work, gpu_clock
-from inferometer_serving.node.gpu.launches import captured, kernel_names
+from inferometer_serving.node.gpu.launches import capture, kernel_names
 from inferometer_serving.node.gpu.square_product import PRODUCT_TYPES, SquareProduct, product
 from inferometer_serving.node.samples import NotMeasurableError
 
@@ -69,7 +69,7 @@ def product_peak(
         random_operands(gpu, precision, width, clock.streams[0]) as (first, second, result),
     ):
         work = _multiplication(prepared, first, second, result)
-        with captured(work, clock.streams[0]) as graph:
+        with capture(work, clock.streams[0]) as graph:
             kernels.setdefault(precision, []).extend(kernel_names(graph))
         for _ in range(_WARM_UPS):
             clock.seconds(work)
