@@ -3,8 +3,14 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from inferometer_api.nodes.changes import FigureComparison, compare_since, reservations
+from inferometer_api.nodes.changes import (
+    FigureComparison,
+    cautions_of,
+    compare_since,
+    reservations,
+)
 from inferometer_api.nodes.characteristics import NodeCharacteristics
+from inferometer_api.wording import as_sentence
 
 CANARY_PRIMITIVES = ("timer", "pageFault", "gemm (onnxruntime, FP32)")
 """What a canary measures: clock, kernel and CPU. Together they take 5 s."""
@@ -41,17 +47,20 @@ def unchanged_sentences(
     """Return what a canary shows of a node none of whose figures has changed."""
     compared = list(compare_since(history, now))
     if not compared:
-        return (
-            f"Whether {node} has changed is not known: none of the canary's figures was measured "
-            "both now and before."
-        )
+        why = "none of the canary's figures was measured both now and before"
+        return unknown_sentence(node, why)
     days = " and ".join(sorted({each.day for each in compared}))
-    cautions = dict.fromkeys(text for each in (now, *reversed(history)) for text in each.cautions)
-    doubt = f" A measurement has cautions: {' '.join(cautions)}" if cautions else ""
+    cautions = cautions_of(history, now)
+    doubt = f" A measurement has cautions: {cautions}" if cautions else ""
     return (
         f"Before the suite {node} had not changed since {days} (compared figures: {len(compared)}; "
         f"a change is above {100 * CANARY_CHANGE:.0f} %, and its intervals do not overlap).{doubt}"
     )
+
+
+def unknown_sentence(node: str, why: str) -> str:
+    """Return that a canary shows nothing of a node, with the reason."""
+    return f"Whether {node} has changed is not known: {as_sentence(why)}"
 
 
 def _worded(change: FigureComparison) -> str:

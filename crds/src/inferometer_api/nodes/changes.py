@@ -49,12 +49,16 @@ def reservations(history: Sequence[NodeCharacteristics], now: NodeCharacteristic
 
     What else ran during a measurement changes its figures, too.
     """
-    found = dict.fromkeys(
-        caution for document in (now, *reversed(history)) for caution in document.cautions
-    )
+    found = cautions_of(history, now)
     if not found:
         return ""
-    return f"It may not be the node that changed, for a measurement has cautions: {' '.join(found)}"
+    return f"It may not be the node that changed, for a measurement has cautions: {found}"
+
+
+def cautions_of(history: Sequence[NodeCharacteristics], now: NodeCharacteristics) -> str:
+    """Return the cautions of all measurements, each once, the newest first."""
+    documents = (now, *reversed(history))
+    return " ".join(dict.fromkeys(text for each in documents for text in each.cautions))
 
 
 def are_apart(one: NodeFigure, other: NodeFigure) -> bool:

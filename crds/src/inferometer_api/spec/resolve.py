@@ -2,6 +2,7 @@
 
 import re
 
+from inferometer_api import patterns
 from inferometer_api.spec.run import BenchmarkRun, RunSpec
 from inferometer_api.spec.server import MAXIMUM_THREADS, Gpu
 
@@ -61,7 +62,6 @@ def whole_cpus(quantity: str) -> int:
     return int(quantity.partition(".")[0])
 
 
-_QUANTITY = re.compile(r"[0-9]{1,15}([kMGT]|[KMGT]i)?")
 _SIZES = {
     "": 1,
     "k": 10**3,
@@ -86,6 +86,6 @@ def whole_bytes(quantity: str) -> int:
 
 def read_bytes_above_zero(text: str) -> int:
     """Return the bytes of a quantity that was typed; raises ValueError if it is none, or 0."""
-    if not _QUANTITY.fullmatch(text) or not (size := whole_bytes(text)):
+    if not re.fullmatch(patterns.MEMORY, text):
         raise ValueError(f"{text!r} is no size above 0, such as 20Gi")
-    return size
+    return whole_bytes(text)

@@ -18,7 +18,7 @@ from inferometer_results.nodes.view import (
     Histories,
     compared_value,
     has_drifted,
-    newest_figures,
+    newest_headlines,
     of_kind,
 )
 from inferometer_results.nodes.wording import worded
@@ -39,12 +39,12 @@ def drift_charts(node: str, found: Histories) -> Iterator[Chart]:
     """Yield a chart for each headline that a node has from several measurements."""
     own = [(each.started_at, headlines(each)) for each in found[node]]
     equal = of_kind(found, machine_kind(found[node][-1]))
-    newest = {name: headlines(newest_figures(history)) for name, history in equal.items()}
+    newest = {name: newest_headlines(history) for name, history in equal.items()}
     for name in HEADLINES:
         moments = [(at, figures[name]) for at, figures in own if name in figures]
         if len(moments) >= _FEWEST:
             values = {
-                other: compared_value(figures[name])
+                other: compared_value(figures[name].figure)
                 for other, figures in newest.items()
                 if name in figures
             }

@@ -105,20 +105,12 @@ def of_kind(found: Histories, kind: str) -> Histories:
     return {node: each for node, each in found.items() if machine_kind(each[-1]) == kind}
 
 
-def newest_figures(history: Sequence[NodeCharacteristics]) -> NodeCharacteristics:
-    """Return the last measurement of a node with the newest of each of its figures.
+def newest_headlines(history: Sequence[NodeCharacteristics]) -> dict[str, MeasuredFigure]:
+    """Return the newest headlines of a node by name, each with the measurement that has it.
 
     A measurement may have only some figures: the others are those of earlier ones.
     """
-    figures = [each[-1].figure for each in _series(history).values()]
-    return history[-1].model_copy(update={"figures": figures})
-
-
-def newest_headlines(history: Sequence[NodeCharacteristics]) -> dict[str, MeasuredFigure]:
-    """Return the newest headlines of a node by name, each with the measurement that has it."""
-    series = _series(history)
-    newest = headlines(newest_figures(history))
-    return {name: series[_key(each)][-1] for name, each in newest.items()}
+    return _headlines(history[-1], _series(history))
 
 
 def shown_cautions(history: Sequence[NodeCharacteristics]) -> list[tuple[str, str]]:
@@ -181,8 +173,8 @@ def changed_figures(
 def _listed(
     node: str, history: Sequence[NodeCharacteristics], equal: Histories, names: Iterable[str]
 ) -> NodeListing:
-    newest = newest_headlines(history)
     series = _series(history)
+    newest = _headlines(history[-1], series)
     rows = {name: _row(node, series[_key(each.figure)], equal) for name, each in newest.items()}
     return NodeListing(
         node,
@@ -201,6 +193,15 @@ def _listed(
         tuple(HEADLINES[name] for name, row in rows.items() if row.is_outlier),
         tuple(f"{HEADLINES[name]} {row.drift}" for name, row in rows.items() if row.has_drifted),
     )
+
+
+def _headlines(
+    last: NodeCharacteristics, series: Mapping[tuple[str, str], Sequence[MeasuredFigure]]
+) -> dict[str, MeasuredFigure]:
+    """Return the headlines among the newest figures of a node whose last measurement this is."""
+    figures = [each[-1].figure for each in series.values()]
+    found = headlines(last.model_copy(update={"figures": figures}))
+    return {name: series[_key(each)][-1] for name, each in found.items()}
 
 
 def _cautions(figures: Iterable[MeasuredFigure]) -> list[tuple[str, str]]:

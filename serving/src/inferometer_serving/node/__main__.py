@@ -126,9 +126,15 @@ def measure(folder: Path, only: tuple[str, ...], most_seconds: int) -> NodeChara
                 "unavailable": found.unavailable,
             }
         )
-    if not only and _governor() is None:
+    governor = _governor()
+    if governor is None and not only:
         findings.unavailable["governor"] = "the kernel shows none, as in many virtual machines"
     cautions = _cautions(idle, cpu_times(), _own_cpu_seconds() - own_before, findings)
+    if governor not in (None, "performance"):
+        cautions.append(
+            f"The CPUs' governor is {governor}: their frequency follows the load. The figures of "
+            "governor performance may be higher."
+        )
     from inferometer_serving.node.matrix import matrix_units  # noqa: PLC0415 - see _probes
 
     whole = document.model_copy(
@@ -205,12 +211,6 @@ def _cautions(
         found.append(
             f"During the measurement other processes took {others:.0%} of the machine's CPU time: "
             "the figures are those of a busy machine."
-        )
-    governor = _governor()
-    if governor not in (None, "performance"):
-        found.append(
-            f"The CPUs' governor is {governor}: their frequency follows the load. The figures of "
-            "governor performance may be higher."
         )
     cpus, limit = len(os.sched_getaffinity(0)), cpu_limit()
     if limit is not None and limit < cpus:

@@ -5,10 +5,13 @@ from inferometer_api.nodes.canary import (
     CANARY_PRIMITIVES,
     canary_changes,
     unchanged_sentences,
+    unknown_sentence,
 )
 from inferometer_api.nodes.changes import reservations
 from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.terminal import print_message
+
+_NODE = "this machine"
 
 
 def look_at_machine() -> str:
@@ -25,16 +28,14 @@ def look_at_machine() -> str:
         with open_store(None) as store:
             known = recent_measurements(store)
         if not known:
-            return _note(
-                "Whether this machine has changed is not known: `inferometer node` did not measure "
-                "it in the last 30 days."
-            )
+            why = "`inferometer node` did not measure it in the last 30 days"
+            return _note(unknown_sentence(_NODE, why))
         print_message("canary: is this machine what it was?")
         now = measure_node(None, CANARY_PRIMITIVES, lambda *_: None)
     except (FailedError, RefusedError, OSError) as error:
-        return _note(f"Whether this machine has changed is not known: the canary failed: {error}")
+        return _note(unknown_sentence(_NODE, f"the canary failed: {error}"))
     if not canary_changes(known, now):
-        return _note(unchanged_sentences("this machine", known, now))
+        return _note(unchanged_sentences(_NODE, known, now))
     sentences = changed_figures(known, now, CANARY_CHANGE)
     for sentence in sentences:
         print_message(f"caution: This machine has changed: {sentence}")

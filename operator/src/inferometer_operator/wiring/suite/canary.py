@@ -9,14 +9,14 @@ import structlog
 from pydantic import ValidationError
 
 from inferometer_api.nodes.benchmark import BenchmarkedNode, NodeBenchmarkSpec
-from inferometer_api.nodes.canary import CANARY_PRIMITIVES, canary_sentences
+from inferometer_api.nodes.canary import CANARY_PRIMITIVES, canary_sentences, unknown_sentence
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.selection import matching_nodes
 from inferometer_api.results.reading import UnreadableDocumentError, read_versioned
 from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.server import Toleration
 from inferometer_api.suite.plan_suite import SuitePlan
-from inferometer_api.wording import as_sentence, short_list
+from inferometer_api.wording import short_list
 from inferometer_operator.cluster.errors import ApiError, ApiUnreachableError
 from inferometer_operator.cluster.reader import LOG_SETTLED_SECONDS
 from inferometer_operator.manifests.node_job import DOCUMENT_FILE, node_job
@@ -100,7 +100,7 @@ class NodeCanary:
         refusal = await dependencies.writer.create(job)
         if refusal is not None and refusal.code != _TAKEN:
             _log.warning("canary_refused", suite=owner.name, node=node, error=refusal.message)
-            self._found[node] = _not_measured(node, refusal.message)
+            self._found[node] = unknown_sentence(node, refusal.message)
 
     async def _read(
         self, dependencies: Dependencies, owner: Owner, node: str, job: Json, pod: Json | None
@@ -113,15 +113,11 @@ class NodeCanary:
             if clock() - self._unread_since.setdefault(node, clock()) < LOG_SETTLED_SECONDS:
                 return
             _log.warning("canary_not_read", suite=owner.name, node=node, error=str(error))
-            self._found[node] = _not_measured(node, str(error))
+            self._found[node] = unknown_sentence(node, str(error))
         else:
             self._found[node] = canary_sentences(node, (self._known or {})[node].history, now)
         target = DeletionTarget("Job", job["metadata"]["name"], job["metadata"]["uid"])
         await dependencies.writer.delete(owner.namespace, target)
-
-
-def _not_measured(node: str, why: str) -> str:
-    return f"Whether {node} has changed is not known: {as_sentence(why)}"
 
 
 async def _read_pod(
