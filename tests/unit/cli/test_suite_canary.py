@@ -81,7 +81,7 @@ def test_a_machine_that_has_changed_is_a_caution(
     else:
         assert note == (
             "Before the suite this machine had not changed since 2026-01-01 (compared figures: 1; "
-            "a change is above 10 %, and its intervals do not overlap)."
+            "a change is above 10 %, and beyond all earlier intervals)."
         )
         assert f"note: {note}" in " ".join(shown.err.split())
 
@@ -140,6 +140,8 @@ def test_what_went_on_meanwhile_stands_with_a_change(
     _keep(cautions=["The CPU was throttled."])
     _measuring(monkeypatch, 6e10, "Other processes took 40.0% of the CPU time.")
     doubt = (
+        "A figure was measured once before: how far it differs between measurements of an "
+        "unchanged node is not known. "
         "It may not be the node that changed, for a measurement has cautions: "
         "Other processes took 40.0% of the CPU time. The CPU was throttled."
     )

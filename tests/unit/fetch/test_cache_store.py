@@ -294,6 +294,7 @@ def test_a_plugin_does_not_start_in_the_folder_of_others(
         ("--verify-hours", "-1", "must be a number of hours above 0"),
         ("--verify-hours", "nan", "must be a number of hours above 0"),
         ("--verify-hours", "inf", "must be a number of hours above 0"),
+        *(("--parser-user", user, "a user other than root") for user in ("0", "-7", "4294967295")),
     ],
 )
 def test_limits_that_limit_nothing_are_refused(

@@ -26,6 +26,8 @@ class _Cluster:
     ) -> None:
         self._version = version
         self.created: list[Manifest] = []
+        self.read: list[str] = []
+        self.only: tuple[list[str], ...] = ([],)
         self.children = SimpleNamespace(of_run=lambda *_: ())
         self._taints = taints
         self._current = {
@@ -41,12 +43,26 @@ class _Cluster:
         return ()
 
     async def list_node_benchmarks(self, namespace: str) -> tuple[dict[str, Any], ...]:
-        """Return one that has measured every node."""
-        nodes = [
-            {"node": each, "state": "Measured", "configMap": f"of-{each}"} for each in self._taints
+        """Return those that have measured every node, one each day, the newest first."""
+        return tuple(
+            {
+                "metadata": {"namespace": namespace},
+                "spec": {"only": only} if only else {},
+                "status": {"nodes": self._measured(day), "conditions": [self._current]},
+            }
+            for day, only in reversed(list(enumerate(self.only, start=1)))
+        )
+
+    def _measured(self, day: int) -> list[dict[str, Any]]:
+        return [
+            {
+                "node": each,
+                "state": "Measured",
+                "configMap": f"{each}-{day}",
+                "finishTime": f"2026-01-{day:02}T00:00:00Z",
+            }
+            for each in self._taints
         ]
-        status = {"nodes": nodes, "conditions": [self._current]}
-        return ({"metadata": {"namespace": namespace}, "spec": {}, "status": status},)
 
     async def list_nodes(self) -> tuple[dict[str, Any], ...]:
         """Return the nodes, all of them ready."""
@@ -56,8 +72,9 @@ class _Cluster:
             for name, taint in self._taints.items()
         )
 
-    async def get(self, *_: str) -> dict[str, Any]:
+    async def get(self, *names: str) -> dict[str, Any]:
         """Return the ConfigMap with a node's document."""
+        self.read.append(names[-1])
         found = a_node_document("a-node", schema_version=self._version)
         document = found.model_dump_json(by_alias=True, exclude_none=True)
         return {"data": {"node.json": document}}
@@ -108,6 +125,14 @@ def test_an_expired_measurement_needs_no_canary() -> None:
     server = {"device": "GPU"}
     assert _canaries(_Cluster(gpus=_GPU), server) != {}
     assert _canaries(_Cluster(gpus=_GPU, is_expired=True), server) == {}
+
+
+def test_the_newest_measurements_of_a_node_are_compared() -> None:
+    """Eight with every figure, since they show how far those differ, and eight with some."""
+    cluster = _Cluster(gpus=_GPU)
+    cluster.only = (*([] for _ in range(9)), *(["pageFault"] for _ in range(9)))
+    assert _canaries(cluster, {"device": "GPU"}) != {}
+    assert cluster.read == [f"gpus-{day}" for day in range(2, 19) if day != 10]
 
 
 def test_a_measurement_of_a_newer_major_version_needs_no_canary() -> None:

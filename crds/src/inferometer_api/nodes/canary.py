@@ -38,7 +38,7 @@ def canary_sentences(
     words = "; ".join(f"since {day}: {', '.join(map(_worded, of_day))}" for day, of_day in by_day)
     more = ", ..." if len(changes) > _SHOWN_CHANGES else ""
     sentence = f"Before the suite {node} had changed {words}{more}."
-    return f"{sentence} {reservations(history, now)}".rstrip()
+    return f"{sentence} {reservations(changes, history, now)}".rstrip()
 
 
 def unchanged_sentences(
@@ -54,7 +54,7 @@ def unchanged_sentences(
     doubt = f" A measurement has cautions: {cautions}" if cautions else ""
     return (
         f"Before the suite {node} had not changed since {days} (compared figures: {len(compared)}; "
-        f"a change is above {100 * CANARY_CHANGE:.0f} %, and its intervals do not overlap).{doubt}"
+        f"a change is above {100 * CANARY_CHANGE:.0f} %, and beyond all earlier intervals).{doubt}"
     )
 
 

@@ -8,6 +8,7 @@ import argparse
 import math
 import os
 import platform
+import re
 import signal
 import sys
 import threading
@@ -36,6 +37,8 @@ from inferometer_fetch.cache.store import FOLDER_NAMES, ModelStore
 
 _log = structlog.get_logger()
 _STOP_SECONDS = 10.0
+_NO_USER = 2**32 - 1
+"""What Linux takes for: leave the user as it is."""
 _STATISTICS_SECONDS = 2.0
 _CHECK_SECONDS = 600.0
 
@@ -152,6 +155,12 @@ def _hours(text: str) -> float:
     return hours
 
 
+def _user(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,10}", text) or not 0 < int(text) < _NO_USER:
+        raise argparse.ArgumentTypeError(f"{text!r} must be the number of a user other than root")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m inferometer_fetch.cache",
@@ -219,7 +228,8 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--parser-user",
-        type=int,
+        type=_user,
+        metavar="UID",
         help="User and group that read a downloaded graph; absent: those of this process.",
     )
 

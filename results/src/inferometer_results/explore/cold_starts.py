@@ -1,4 +1,4 @@
-"""Cold starts of a model's stacks on their nodes, for the page of the model."""
+"""Cold starts next to the figures of a model, for the page of the model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from inferometer_api.results.result import ResultDocument
 from inferometer_api.scenarios.table import COLD_STARTS
 from inferometer_results.cold_start import cold_starts, phase_rows
 from inferometer_results.explore.eligibility import why_not_ranked
+from inferometer_results.explore.model import MeasuredGroup
 from inferometer_results.store.scenario_rows import stack
 
 Row = Mapping[str, Any]
@@ -17,7 +18,7 @@ _MOST_DOCUMENTS = 50
 
 @dataclass(frozen=True, slots=True)
 class ColdStartFigure:
-    """The newest cold start of a stack on a node that ranks, over its repeats."""
+    """A cold start of a stack on a node, over its repeats."""
 
     result_id: str
     state: str
@@ -29,21 +30,32 @@ class ColdStartFigure:
 
 
 def cold_start_figures(
-    rows: Sequence[Row], read: Callable[[str], ResultDocument]
-) -> dict[tuple[str, str], ColdStartFigure]:
-    """Return the cold starts among measurements, which come newest first, by stack and node.
+    groups: Sequence[MeasuredGroup], rows: Sequence[Row], read: Callable[[str], ResultDocument]
+) -> list[ColdStartFigure | None]:
+    """Return the cold start that stands next to each group, None if there is none.
 
-    `read` returns the document of a result; at most 50 are read.
+    A group of cold starts has its own, so that its state is that of the row; another one has the
+    newest of its stack and node among `rows`, all measurements of the model, the newest first.
+    Those that do not rank have none. `read` returns the document of a result; at most 50 are read.
     """
     newest: dict[tuple[str, str], Row] = {}
     for row in rows:
         if row["kind"] in COLD_STARTS and not why_not_ranked(row):
             newest.setdefault((stack(dict(row)), row["node"]), row)
-    found = {}
-    for place, row in list(newest.items())[:_MOST_DOCUMENTS]:
-        figure = _figure(row, read(row["id"]))
-        if figure is not None:
-            found[place] = figure
+    known: dict[tuple[str, str], ColdStartFigure | None] = {}
+    found: list[ColdStartFigure | None] = []
+    for group in groups:
+        if group.newest["kind"] not in COLD_STARTS:
+            chosen = newest.get((group.stack, group.node))
+        else:
+            chosen = None if group.excluded else group.newest
+        if chosen is None:
+            found.append(None)
+            continue
+        at = (chosen["id"], chosen["scenario"])
+        if at not in known and len(known) < _MOST_DOCUMENTS:
+            known[at] = _figure(chosen, read(chosen["id"]))
+        found.append(known.get(at))
     return found
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from inferometer_api.nodes.changes import are_apart, compare_since
+from inferometer_api.nodes.changes import FigureComparison, are_apart
 from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure
 from inferometer_api.nodes.headlines import (
     HEADLINES,
@@ -154,19 +154,13 @@ def drift_rows(history: Sequence[NodeCharacteristics]) -> list[MeasurementRow]:
     ]
 
 
-def changed_figures(
-    history: Sequence[NodeCharacteristics], now: NodeCharacteristics, least_change: float
-) -> list[str]:
-    """Return a sentence for each figure that has changed by more than a share.
-
-    Each is compared with the newest measurement in the history that has it.
-    """
+def changed_figures(changes: Iterable[FigureComparison]) -> list[str]:
+    """Return a sentence for each figure that has changed, with its newest earlier value."""
     return [
         f"{' '.join(filter(None, _key(each.now)))} is {worded(each.now, each.now.value)}; on "
         f"{each.day} it was {worded(each.before, each.before.value)} "
         f"({_percent(each.share)})."
-        for each in compare_since(history, now)
-        if each.is_change(least_change)
+        for each in changes
     ]
 
 

@@ -1,7 +1,6 @@
 """The canary before a suite: a few seconds that show whether this machine is what it was."""
 
 from inferometer_api.nodes.canary import (
-    CANARY_CHANGE,
     CANARY_PRIMITIVES,
     canary_changes,
     unchanged_sentences,
@@ -34,12 +33,13 @@ def look_at_machine() -> str:
         now = measure_node(None, CANARY_PRIMITIVES, lambda *_: None)
     except (FailedError, RefusedError, OSError) as error:
         return _note(unknown_sentence(_NODE, f"the canary failed: {error}"))
-    if not canary_changes(known, now):
+    changes = canary_changes(known, now)
+    if not changes:
         return _note(unchanged_sentences(_NODE, known, now))
-    sentences = changed_figures(known, now, CANARY_CHANGE)
+    sentences = changed_figures(changes)
     for sentence in sentences:
         print_message(f"caution: This machine has changed: {sentence}")
-    reservation = reservations(known, now)
+    reservation = reservations(changes, known, now)
     if reservation:
         print_message(f"note: {reservation}")
     return (

@@ -1,6 +1,7 @@
 """The canary before a suite: a few seconds that show whether its nodes still are what they were."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -33,7 +34,7 @@ from inferometer_operator.wiring.nodes.log import NoDocumentError, read_document
 
 _MOST_NODES = 16
 _MOST_DOCUMENTS = 8
-"""Of a node: earlier measurements are not read."""
+"""Of a node, with every figure of the canary: earlier measurements are not read."""
 _MEASURE_SECONDS, _DEADLINE_SECONDS = 10, 300
 """A node that is not free by then has no canary."""
 _TAKEN = 409
@@ -175,8 +176,8 @@ async def _measured_nodes(
 def _newest_maps(benchmarks: Iterable[Json]) -> dict[str, list[str]]:
     """Return the ConfigMaps of the newest measurements of each node, the earliest first.
 
-    Before one that has every figure of the canary, no measurement counts. One that has expired does
-    not count either.
+    At most 8 have every figure of the canary, and at most 8 have only some. One that has expired
+    does not count.
     """
     rows = [
         (row, _has_canary(each, row))
@@ -186,9 +187,11 @@ def _newest_maps(benchmarks: Iterable[Json]) -> dict[str, list[str]]:
         if row.state == "Measured" and row.config_map
     ]
     found: dict[str, list[str]] = {}
-    for row, is_complete in sorted(rows, key=lambda each: each[0].finish_time or ""):
-        kept = [] if is_complete else found.get(row.node, [])[1 - _MOST_DOCUMENTS :]
-        found[row.node] = [*kept, row.config_map or ""]
+    counts: Counter[tuple[str, bool]] = Counter()
+    for row, is_complete in sorted(rows, key=lambda each: each[0].finish_time or "", reverse=True):
+        counts[row.node, is_complete] += 1
+        if counts[row.node, is_complete] <= _MOST_DOCUMENTS:
+            found.setdefault(row.node, []).insert(0, row.config_map or "")
     return found
 
 

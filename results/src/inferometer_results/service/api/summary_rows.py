@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from inferometer_results.explore.cold_starts import ColdStartFigure
 from inferometer_results.explore.model import MeasuredGroup
 from inferometer_results.explore.outliers import NodeMedian
 from inferometer_results.explore.trend import TrendPoint
@@ -21,13 +22,12 @@ def model_rows(page: ModelPage) -> list[dict[str, Any]]:
         for group, scaling in page.view.scalings
     }
     return [
-        _group_row(each, best.get((each.key, each.node), (None, None))) | _cold_start(page, each)
-        for each in page.view.groups
+        _group_row(each, best.get((each.key, each.node), (None, None))) | _cold_start(cold_start)
+        for each, cold_start in zip(page.view.groups, page.cold_starts, strict=True)
     ]
 
 
-def _cold_start(page: ModelPage, group: MeasuredGroup) -> dict[str, Any]:
-    found = page.cold_starts.get((group.stack, group.node))
+def _cold_start(found: ColdStartFigure | None) -> dict[str, Any]:
     return {
         "cold_start_nanoseconds": None if found is None else found.median_nanoseconds,
         "cold_start_state": None if found is None else found.state,

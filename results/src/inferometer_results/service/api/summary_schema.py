@@ -202,7 +202,7 @@ class ModelGroup(BaseModel):
     batch_of_most_throughput: int | None
     batch_at_knee: int | None
     cold_start_nanoseconds: float | None
-    """Median of the newest cold start of the stack on the node, from any scenario."""
+    """Median of the cold start, of other kinds of the newest one of the stack on the node."""
     cold_start_state: str | None
     """What the node held before it."""
 

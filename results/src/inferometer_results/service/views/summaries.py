@@ -94,8 +94,8 @@ class ModelPage(View):
     view: ModelView
     colours: Mapping[str, int]
     charts: tuple[DrawnChart, ...]
-    cold_starts: Mapping[tuple[str, str], ColdStartFigure]
-    """By stack and node, from any scenario."""
+    cold_starts: Sequence[ColdStartFigure | None]
+    """That of each group, None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def show_model(
             front_chart(view.groups, colours, is_ranked=view.is_ranked),
             scaling_chart(view.scalings, colours),
         ),
-        cold_start_figures(rows, lambda id_: read_stored(store, id_)[1].document),
+        cold_start_figures(view.groups, rows, lambda id_: read_stored(store, id_)[1].document),
         shown_alone=MOST_MEASUREMENTS if is_cut else None,
     )
 
