@@ -23,7 +23,7 @@ from support.history_results import NODE, HistoryMachine, a_slower_spec
 from support.results_cluster import PLUGIN, ResultsCluster, results_cluster
 from support.results_service import grant
 from support.stored_results import a_document
-from support.waiting import killed_at_deadline, wait_until
+from support.waiting import killed_at_deadline, reply_of, wait_until
 
 _CAROL = {"kind": "User", "name": "carol", "apiGroup": "rbac.authorization.k8s.io"}
 
@@ -163,7 +163,7 @@ def _answer(
     connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
     try:
         connection.request(method, path, headers=dict(headers or {}))
-        answer = connection.getresponse()
+        answer = reply_of(connection, f"{method} {path}")
         found = {name.lower(): value for name, value in answer.getheaders()}
         return answer.status, found, answer.read().decode()
     finally:

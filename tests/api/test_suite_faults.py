@@ -1,6 +1,7 @@
 """Suites whose operator is killed, and suites on a schedule and on chosen nodes."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -181,7 +182,9 @@ def test_a_schedule_that_was_refused_goes_on_once_it_is_corrected(stage: Stage) 
     assert "completionTime" not in suite_status(stage)
 
 
-def test_a_schedule_fires_once_a_minute_whichever_operator_leads(stage: Stage) -> None:
+def test_a_schedule_fires_once_a_minute_whichever_operator_leads(
+    stage: Stage, require_quiet: Callable[[], None]
+) -> None:
     """Two times, three operators: each execution exists once, and the history is bounded."""
     stage.start_operator()
     stage.api.create(
@@ -198,9 +201,10 @@ def test_a_schedule_fires_once_a_minute_whichever_operator_leads(stage: Stage) -
     created = (stage.api.found("BenchmarkSuite", stage.namespace, first) or {})["metadata"]
     created_at = parse_time(created["creationTimestamp"]) or datetime.now(UTC)
     # The operator knows the API server's clock to a second.
-    assert created_at.second <= 5 or created_at.second == 59, (
-        "the execution did not start at the full minute"
-    )
+    is_punctual = created_at.second <= 5 or created_at.second == 59
+    if not is_punctual:
+        require_quiet()
+    assert is_punctual, "the execution did not start at the full minute"
     # An operator that knows nothing of the first one takes over.
     stage.begin_operator()
     finished_suite(stage, first)

@@ -28,7 +28,7 @@ url, *tokens = sys.argv[1:]
 for token in tokens:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        answer = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30)
+        answer = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=60)
         print(answer.status, b"inferometer_operator_" in answer.read())
     except urllib.error.HTTPError as error:
         print(error.code, b"inferometer_operator_" in error.read())

@@ -3,10 +3,11 @@
 import json
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
@@ -22,7 +23,7 @@ from support.load_pods import a_load_pod, measures
 from support.load_runs import a_plan
 from support.recorded_node import RecordedNode
 from support.serving_process import serving
-from support.waiting import killed_at_deadline, wait_until
+from support.waiting import killed_at_deadline, reply_of, wait_until
 
 GPU = {
     "nvmlDeviceGetUUID": "GPU-1",
@@ -41,9 +42,13 @@ GPU = {
 
 def read(url: str) -> str:
     """Return the text at an address."""
-    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - loopback
-        text: bytes = answer.read()
-        return text.decode()
+    parts = urlsplit(url)
+    connection = HTTPConnection(parts.netloc, timeout=60)
+    try:
+        connection.request("GET", urlunsplit(("", "", parts.path, parts.query, "")))
+        return reply_of(connection, url).read().decode()
+    finally:
+        connection.close()
 
 
 def server(folder: Path) -> str:

@@ -57,7 +57,7 @@ async def _serve(requested: Options) -> int:
     )
     await runner.setup()
     try:
-        await web.SockSite(runner, _listening(requested.host, requested.port)).start()
+        await web.SockSite(runner, _listen(requested.host, requested.port)).start()
     except OSError as error:
         where = f"{requested.host}:{requested.port}"
         sys.stderr.write(f"refused: The agent cannot listen at {where}: {error.strerror}.\n")
@@ -85,7 +85,7 @@ def _cache_statistics(file: Path | None) -> CacheStatistics | None:
         return None
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens; without a host at every address, IPv4 and, if there, IPv6."""
     if not host and socket.has_dualstack_ipv6():
         return socket.create_server((host, port), family=socket.AF_INET6, dualstack_ipv6=True)

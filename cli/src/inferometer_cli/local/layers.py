@@ -115,7 +115,9 @@ def model_files(names: Sequence[str]) -> list[Path]:
         if not name.startswith(_ZOO):
             path = Path(name)
             if not path.is_file():
-                raise RefusedError(f"The model {name} is not there. Check the path.")
+                raise RefusedError(
+                    f"Model file not found: {name}. Relative paths start in {Path.cwd()}."
+                )
             found.append(path)
             continue
         wanted = name.removeprefix(_ZOO)

@@ -199,7 +199,7 @@ cannot be resumed."""
         Rule(
             cel="!has(self.server.external) || !has(self.server.external.url) || "
             "self.server.external.url.startsWith('grpc') == (self.load.protocol == 'GRPC')",
-            message="the url's scheme goes with load.protocol: http:// and https:// with HTTP, "
+            message="the scheme of url must fit load.protocol: http:// and https:// with HTTP, "
             "grpc:// and grpcs:// with GRPC",
             holds=lambda spec: (
                 spec.server.external is None
@@ -313,8 +313,8 @@ cannot be resumed."""
             "self.server.runtime != 'External' && self.server.replicas == 1 && "
             "self.load.workers == 1 && "
             "(!has(self.validity.repeatScope) || self.validity.repeatScope == 'Server')",
-            message="a cold start is that of one server which the run creates for each repeat, "
-            "and queries alone: take another runtime than External, set server.replicas and "
+            message="the run creates one server for each repeat of coldStart, and one load "
+            "generator: take another runtime than External, set server.replicas and "
             "load.workers to 1, and omit validity.repeatScope, or take Server",
             holds=lambda spec: (
                 all(each.cold_start is None for each in spec.scenarios)

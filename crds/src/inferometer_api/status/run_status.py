@@ -147,7 +147,7 @@ section for each."""
     step: _Shown = ""
     """Step that the counts, rates, latencies and energy belong to: in concurrency the knee, in \
 findPeak the probe at the peak, otherwise the step with the most samples per second. Empty if \
-there is one step, or if no step stands for the scenario."""
+there is one step, or if the scenario has no such step."""
 
     steps: list[StepSummary] = Field(default_factory=list, max_length=MOST_STEPS)
     """Figures of each step, which the gate of a suite judges. Empty if there is one step, in \
@@ -157,7 +157,7 @@ findPeak, and if the status of the run would become too large."""
     """Rate at which the percentile reaches the bound, in queries per 1,000 s; only in findPeak."""
 
     queries: Count | None = None
-    """Queries measured in the step. Absent if no step stands for the scenario."""
+    """Queries measured in the step. Absent if the scenario has no such step."""
 
     errors: Count | None = None
     """Queries of the step that failed."""

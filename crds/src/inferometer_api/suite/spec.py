@@ -185,8 +185,8 @@ Each result stands for one run. Anchors are always measured, and a gate judges n
 cluster needs a results service, and an operator that may read nodes."""
 
     suspend: bool = False
-    """Starts no more runs until it is false again. With a schedule: no execution; one that goes \
-on continues, and has a suspend of its own."""
+    """Starts no more runs until it is false again. With a schedule: starts no execution; \
+those that have begun continue, and have this field themselves."""
 
     cancel: bool = False
     """Ends the suite and cancels its runs. Cannot be unset."""

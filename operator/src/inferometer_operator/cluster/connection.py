@@ -100,12 +100,12 @@ class ApiConnection:
     def session(self, trace: aiohttp.TraceConfig) -> aiohttp.ClientSession:
         """Return a session with this connection's login, for another library."""
 
-        async def logged_in(
+        async def log_in(
             request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
         ) -> aiohttp.ClientResponse:
             # Read each time: a service account's token changes while the operator runs.
-            logged_in_by: Any = await self._settled.auth_settings()
-            for each in logged_in_by.values():
+            logins: Any = await self._settled.auth_settings()
+            for each in logins.values():
                 request.headers[each["key"]] = each["value"]
             return await handler(request)
 
@@ -113,7 +113,7 @@ class ApiConnection:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=tls),
             trace_configs=[trace, self._failures()],
-            middlewares=(logged_in,),
+            middlewares=(log_in,),
         )
 
     def _failures(self) -> aiohttp.TraceConfig:

@@ -63,7 +63,7 @@ async def watch_runs(
         while True:
             pause = _PAUSES_SECONDS[0]
             try:
-                async for _ in _passed_on(resource, namespace, changed, listed, on_event):
+                async for _ in _watch_until_missed(resource, namespace, changed, listed, on_event):
                     failures = 0
             except (
                 errors.APIError,
@@ -88,7 +88,7 @@ async def watch_runs(
         await session.close()
 
 
-async def _passed_on(
+async def _watch_until_missed(
     resource: Resource,
     namespace: str | None,
     changed: OnChange,

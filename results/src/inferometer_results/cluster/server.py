@@ -119,9 +119,9 @@ async def serve(config: ServiceConfig) -> None:
                 limited, authority, cluster_uid or "", RateLimit(time.monotonic), _timestamp
             )
             app = create_cluster_app(ingest, version("inferometer"), metrics, config.prices)
-            with _listening(config.host, config.port) as listener:
+            with _listen(config.host, config.port) as listener:
                 probes = _Server(_config(create_probe_app(whole, metrics)))
-                probing = _listening(config.host, config.probe_port)
+                probing = _listen(config.host, config.probe_port)
                 ports = [each.getsockname()[1] for each in (listener, probing)]
                 sys.stderr.write(f"inferometer-results: serves on port {ports[0]}, {ports[1]}\n")
                 async with asyncio.TaskGroup() as group:
@@ -187,7 +187,7 @@ async def _serve_until_changed(
         await serving
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     """Listen on an address, or on all of IPv4 and IPv6."""
     if host or not socket.has_dualstack_ipv6():
         return socket.create_server((host, port))

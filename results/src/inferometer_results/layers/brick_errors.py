@@ -7,10 +7,10 @@ from typing import Any
 from inferometer_analysis.bricks.interpolate import Interpolation
 from inferometer_analysis.bricks.predict import (
     Prediction,
+    engine_speed_up,
     geometric_mean_error,
     predict,
     speed_up,
-    wall_time_speed_up,
 )
 from inferometer_analysis.bricks.split import split
 from inferometer_api.layers.graph import LayerGraph
@@ -24,7 +24,7 @@ SLOW = 0.1
 STEADY = 0.03
 """The largest spread of a model with which its error counts."""
 _RUNS = 23
-"""Runs of a model in the speed-up by wall time."""
+"""Runs of a model in the speed-up by the engine's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,8 @@ def error_sentences(errors: Sequence[ModelError], timings: LayerTimings) -> Iter
         yield ""
         yield (
             f"Geometric-mean error {100 * geometric_mean_error(ratios):.1f} %. Speed-up by the "
-            f"paper's definition {speed_up(timings):.1f}, by wall time with sessions at {_RUNS} "
-            f"runs a model {wall_time_speed_up(timings, _RUNS):.1f}."
+            f"paper's definition {speed_up(timings):.1f}, by the engine's time with sessions at "
+            f"{_RUNS} runs a model {engine_speed_up(timings, _RUNS):.1f}."
         )
     if unsteady:
         yield (

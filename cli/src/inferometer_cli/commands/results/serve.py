@@ -74,7 +74,7 @@ def serve(
     price_list = load_prices(prices)
     names = {host, socket.gethostname(), *(allow_host or [])}
     rules = AccessRules(frozenset(name.lower() for name in names), token)
-    with open_store(database) as store, _listening(host, port) as listener:
+    with open_store(database) as store, _listen(host, port) as listener:
         from time import perf_counter
 
         from inferometer_results.service.app import create_app, exempt_from_collection
@@ -115,7 +115,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)

@@ -145,7 +145,7 @@ class SuiteReconciler:
             self._baseline(raw, suite),
             self._reuse.outcomes,
             self._reuse.note,
-            await self._preparing(raw, suite, plan, draft),
+            await self._prepare(raw, suite, plan, draft),
             self._preparation.canary.note,
             self._systems_note,
         )
@@ -163,7 +163,7 @@ class SuiteReconciler:
             return 0.0
         return LOOK_AGAIN_SECONDS if observed.preparing else None
 
-    async def _preparing(
+    async def _prepare(
         self, raw: Json, suite: BenchmarkSuite, plan: SuitePlan, draft: SuiteDraft
     ) -> str:
         """Prepare the nodes before the first run; return what is waited for."""
