@@ -100,7 +100,7 @@ def test_the_document_of_a_pod_that_has_ended_well_is_read_and_summed_up() -> No
     assert (row.cautions, row.unavailable) == (["It was busy."], ["storage"])
     assert row.summary is not None
     assert row.summary.model_dump(exclude_none=True) == {
-        "machine": "A CPU, 2 CPUs",
+        "machine": "A CPU, 2 CPUs, 32 MiB cache",
         "memoryBytesPerSecond": 20_000_000_000,
         "loadLatencyPicoseconds": 95_250,
         "fp32Flops": 120_000_000_000,

@@ -68,6 +68,21 @@ def test_a_figure_has_changed_if_its_intervals_are_apart() -> None:
         assert not rows["latency/load", "256 MiB"].has_drifted
 
 
+def test_what_differed_before_is_no_change() -> None:
+    """Two values that are apart are one, unless earlier ones without cautions were as far apart."""
+    values = [1.8e10, 3e10, 1.8e10]
+    history = [a_node_document(day=day, triad=each) for day, each in enumerate(values, start=1)]
+    for earlier, drifted in ((history, False), (history[2:], True)):
+        found = histories([*earlier, a_node_document(day=9, triad=2.9e10)])
+        rows = {row.cells[:2]: row for row in figure_rows("node-1", found)}
+        row = rows["stream/triad", "2 threads"]
+        assert (row.has_drifted, row.drift) == (drifted, "+61.1 %")
+    history[1] = a_node_document(day=2, triad=3e10, cautions=["Other processes took 40 %."])
+    found = histories([*history, a_node_document(day=9, triad=2.9e10)])
+    (listed,) = listed_nodes(found)
+    assert listed.drifted == ("memory bandwidth (triad, all CPUs) +61.1 %",)
+
+
 def _only(document: NodeCharacteristics, name: str) -> NodeCharacteristics:
     figures = [each for each in document.figures if each.name == name]
     return document.model_copy(update={"figures": figures})
@@ -171,7 +186,9 @@ def test_the_explorer_shows_each_node_and_its_kind(store: Store) -> None:
         page = client.get("/measured-nodes").text
         assert page.count('<tr class="outlier">') == 2, "node-0 of the second day, and node-4"
         assert "memory bandwidth (triad, all CPUs) -25.0 %" in page
-        kind = client.get("/measured-nodes", params={"kind": "Another CPU, 2 CPUs"}).text
+        kind = client.get(
+            "/measured-nodes", params={"kind": "Another CPU, 2 CPUs, 32 MiB cache"}
+        ).text
         assert "node-1" not in kind
         node = client.get("/measured-node", params={"name": "node-0"}).text
         assert "15.0 GB/s" in node
@@ -183,7 +200,10 @@ def test_the_explorer_shows_each_node_and_its_kind(store: Store) -> None:
         assert 'href="/api/v1/measured-node?name=node-0&amp;format=csv"' in node
         for path, model in (
             ("measured-nodes", machine_schema.MeasuredNodeRow),
-            ("measured-nodes?kind=Another CPU, 2 CPUs", machine_schema.MeasuredNodeRow),
+            (
+                "measured-nodes?kind=Another CPU, 2 CPUs, 32 MiB cache",
+                machine_schema.MeasuredNodeRow,
+            ),
             ("measured-node?name=node-0", machine_schema.MeasuredFigureRow),
         ):
             rows = client.get(f"/api/v1/{path}").json()

@@ -51,5 +51,6 @@ def load_generation_warnings() -> list[str]:
         return []  # the end of the run says what is wrong with the database
 
 
-def _kind(machine: MachineIdentity) -> tuple[str, str, int]:
-    return machine.architecture, machine.cpu_model, machine.cpu_count
+def _kind(machine: MachineIdentity) -> tuple[str, str, int, int]:
+    cache_bytes = machine.last_level_cache_bytes
+    return machine.architecture, machine.cpu_model, machine.cpu_count, cache_bytes

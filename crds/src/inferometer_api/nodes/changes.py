@@ -13,14 +13,22 @@ _MEASURED_ONCE = (
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredFigure:
+    """A figure with the measurement that has it."""
+
+    figure: NodeFigure
+    document: NodeCharacteristics
+
+
+@dataclass(frozen=True, slots=True)
 class FigureComparison:
     """A figure, next to its earlier values."""
 
     earlier: tuple[NodeFigure, ...]
-    """The newest last, at least one. Those before it are of measurements without cautions."""
+    """The newest last, at least one: those of measurements without cautions, if there are any."""
     now: NodeFigure
     day: str
-    """On which the newest earlier value was measured."""
+    """On which the newest of them was measured."""
 
     @property
     def before(self) -> NodeFigure:
@@ -38,7 +46,7 @@ class FigureComparison:
         An interval covers what differs within a measurement. What differs between measurements of
         an unchanged node is seen only in several of them.
         """
-        return abs(self.share) > least_change and are_apart(self.now, _range_of(self.earlier))
+        return abs(self.share) > least_change and is_beyond(self.now, self.earlier)
 
 
 def compare_since(
@@ -49,16 +57,20 @@ def compare_since(
     `history` has the earliest measurement first. One may have only some figures: each is compared
     with those that have it.
     """
-    known: dict[_Key, list[tuple[NodeFigure, NodeCharacteristics]]] = {}
+    known: dict[_Key, list[MeasuredFigure]] = {}
     for document in history:
         for figure in document.figures:
-            known.setdefault(_key(figure), []).append((figure, document))
+            known.setdefault(_key(figure), []).append(MeasuredFigure(figure, document))
     for figure in now.figures:
-        found = known.get(_key(figure))
-        if found and found[-1][0].value:
-            *others, (newest, document) = found
-            undisturbed = (each for each, measured in others if not measured.cautions)
-            yield FigureComparison((*undisturbed, newest), figure, document.started_at[:10])
+        found = undisturbed(known.get(_key(figure), ()))
+        if found and found[-1].figure.value:
+            earlier = tuple(each.figure for each in found)
+            yield FigureComparison(earlier, figure, found[-1].document.started_at[:10])
+
+
+def undisturbed(found: Sequence[MeasuredFigure]) -> Sequence[MeasuredFigure]:
+    """Return the figures of measurements without cautions; if all have some, the last one."""
+    return [each for each in found if not each.document.cautions] or found[-1:]
 
 
 def reservations(
@@ -87,20 +99,16 @@ def cautions_of(history: Sequence[NodeCharacteristics], now: NodeCharacteristics
     return " ".join(dict.fromkeys(text for each in documents for text in each.cautions))
 
 
-def are_apart(one: NodeFigure, other: NodeFigure) -> bool:
-    """Return whether two intervals do not overlap; without both, nothing is shown."""
-    if one.low is None or one.high is None or other.low is None or other.high is None:
+def is_beyond(figure: NodeFigure, earlier: Sequence[NodeFigure]) -> bool:
+    """Return whether an interval is outside the range of all earlier ones.
+
+    If one of them is not known, nothing is shown.
+    """
+    lows = [each.low for each in earlier if each.low is not None]
+    highs = [each.high for each in earlier if each.high is not None]
+    if figure.low is None or figure.high is None or min(len(lows), len(highs)) < len(earlier):
         return False
-    return one.low > other.high or other.low > one.high
-
-
-def _range_of(figures: Sequence[NodeFigure]) -> NodeFigure:
-    """Return the newest figure with an interval that covers those of all, none if one has none."""
-    intervals = [(each.low, each.high) for each in figures]
-    lows, highs = zip(*intervals, strict=True)
-    is_known = None not in {*lows, *highs}
-    covered = {"low": min(lows), "high": max(highs)} if is_known else {"low": None, "high": None}
-    return figures[-1].model_copy(update=covered)
+    return figure.low > max(highs) or figure.high < min(lows)
 
 
 def _key(figure: NodeFigure) -> _Key:

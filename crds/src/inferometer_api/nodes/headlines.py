@@ -52,9 +52,14 @@ def shown_headlines(documents: Iterable[NodeCharacteristics]) -> dict[str, str]:
 
 
 def machine_kind(document: NodeCharacteristics) -> str:
-    """Return what equal machines have in common: the CPU's model and the number of CPUs."""
+    """Return what equal machines have in common: model and number of CPUs, and their last cache.
+
+    Virtual machines name different CPUs alike; their caches tell them apart.
+    """
     machine = document.machine
-    return f"{machine.cpu_model or machine.architecture}, {machine.cpu_count} CPUs"
+    cpu = f"{machine.cpu_model or machine.architecture}, {machine.cpu_count} CPUs"
+    mebibytes = machine.last_level_cache_bytes / (1 << 20)
+    return f"{cpu}, {mebibytes:g} MiB cache" if mebibytes else cpu
 
 
 def gpu_words(document: NodeCharacteristics) -> str:

@@ -1,10 +1,10 @@
 """Charts of a node's headline figures over time, next to those of equal nodes."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 
+from inferometer_api.nodes.changes import MeasuredFigure
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_api.nodes.headlines import HEADLINES, headlines, machine_kind
 from inferometer_results.explore.charts import (
@@ -17,7 +17,7 @@ from inferometer_results.explore.outliers import node_figures
 from inferometer_results.nodes.view import (
     Histories,
     compared_value,
-    has_drifted,
+    judge_change,
     newest_headlines,
     of_kind,
 )
@@ -31,17 +31,16 @@ _OWN, _CHANGED = 1, 2
 """Colours."""
 _TERA, _GIGA, _PERCENT = 1e12, 1e9, 0.01
 
-Moment = tuple[str, NodeFigure]
-"""When a measurement began, and its figure."""
-
 
 def drift_charts(node: str, found: Histories) -> Iterator[Chart]:
     """Yield a chart for each headline that a node has from several measurements."""
-    own = [(each.started_at, headlines(each)) for each in found[node]]
+    own = [(each, headlines(each)) for each in found[node]]
     equal = of_kind(found, machine_kind(found[node][-1]))
     newest = {name: newest_headlines(history) for name, history in equal.items()}
     for name in HEADLINES:
-        moments = [(at, figures[name]) for at, figures in own if name in figures]
+        moments = [
+            MeasuredFigure(figures[name], document) for document, figures in own if name in figures
+        ]
         if len(moments) >= _FEWEST:
             values = {
                 other: compared_value(figures[name].figure)
@@ -51,12 +50,14 @@ def drift_charts(node: str, found: Histories) -> Iterator[Chart]:
             yield _chart(node, name, moments, values)
 
 
-def _chart(node: str, name: str, moments: Sequence[Moment], equal: dict[str, float]) -> Chart:
+def _chart(
+    node: str, name: str, moments: Sequence[MeasuredFigure], equal: dict[str, float]
+) -> Chart:
     judged = {each.node: each for each in node_figures({at: [one] for at, one in equal.items()})}
     own = judged.get(node)
     is_outlier = own is not None and own.is_outlier
     middle = None if own is None or len(judged) < _FEWEST else own.median / own.ratio
-    figures = [figure for _, figure in moments]
+    figures = [each.figure for each in moments]
     bounds = [each for figure in figures for each in (figure.low, figure.high) if each is not None]
     shown = [*(figure.value for figure in figures), *bounds, *([] if middle is None else [middle])]
     divisor, unit = _scale(figures[-1], shown)
@@ -67,13 +68,15 @@ def _chart(node: str, name: str, moments: Sequence[Moment], equal: dict[str, flo
     return Chart(
         key=f"drift-{name}",
         title=f"{_capitalised(HEADLINES[name])} over time{', an outlier' * is_outlier}",
-        caption="Strokes are 95 % intervals. A point of the second colour has changed since the "
-        "measurement before. The line across is the median of "
-        "equal nodes, by their newest measurements; it is red if this node is an outlier.",
+        caption="Strokes are 95 % intervals. A point of the second colour is beyond all "
+        "measurements before it that have no cautions. The line across is the median of equal "
+        "nodes, by their newest measurements; it is red if this node is an outlier.",
         summary=f"{len(moments)} measurements, the newest "
         f"{worded(figures[-1], figures[-1].value)}"
         f"{'' if middle is None else f'; equal nodes have {worded(figures[-1], middle)}'}.",
-        x=time_axis("Measured (UTC)", [start_seconds(at) for at, _ in moments]),
+        x=time_axis(
+            "Measured (UTC)", [start_seconds(each.document.started_at) for each in moments]
+        ),
         y=linear_axis(
             f"{_capitalised(HEADLINES[name])} ({unit})", [each / divisor for each in shown]
         ),
@@ -81,14 +84,19 @@ def _chart(node: str, name: str, moments: Sequence[Moment], equal: dict[str, flo
     )
 
 
-def _marks(moments: Sequence[Moment], divisor: float) -> list[Mark]:
-    x = [start_seconds(at) for at, _ in moments]
-    y = [figure.value / divisor for _, figure in moments]
-    words = [f"{at[:16].replace('T', ' ')}: {worded(each, each.value)}" for at, each in moments]
+def _marks(moments: Sequence[MeasuredFigure], divisor: float) -> list[Mark]:
+    figures = [each.figure for each in moments]
+    times = [each.document.started_at for each in moments]
+    x = [start_seconds(at) for at in times]
+    y = [figure.value / divisor for figure in figures]
+    words = [
+        f"{at[:16].replace('T', ' ')}: {worded(each, each.value)}"
+        for at, each in zip(times, figures, strict=True)
+    ]
     marks: list[Mark] = [Line(np.array(x), np.array(y), _OWN, values=tuple(words), dots=True)]
     bounded = [
         (moment, figure.low / divisor, figure.high / divisor)
-        for moment, (_, figure) in zip(x, moments, strict=True)
+        for moment, figure in zip(x, figures, strict=True)
         if figure.low is not None and figure.high is not None
     ]
     if bounded:
@@ -96,8 +104,8 @@ def _marks(moments: Sequence[Moment], divisor: float) -> list[Mark]:
         marks.append(Whiskers(at, low, high, _OWN))
     changed = [
         index
-        for index, ((_, before), (_, now)) in enumerate(pairwise(moments), start=1)
-        if has_drifted(before, now)
+        for index, figure in enumerate(figures)
+        if judge_change(moments[:index], figure).has_drifted
     ]
     if changed:
         marks.append(

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from inferometer_api.nodes.changes import FigureComparison, are_apart
+from inferometer_api.nodes.changes import FigureComparison, MeasuredFigure, is_beyond, undisturbed
 from inferometer_api.nodes.characteristics import NodeCharacteristics, NodeFigure
 from inferometer_api.nodes.headlines import (
     HEADLINES,
@@ -28,11 +28,13 @@ Histories = Mapping[str, Sequence[NodeCharacteristics]]
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredFigure:
-    """A figure with the measurement that has it."""
+class JudgedChange:
+    """The change of a figure since earlier measurements."""
 
-    figure: NodeFigure
-    document: NodeCharacteristics
+    share: float | None
+    """Of the newest earlier value; None without one."""
+    has_drifted: bool
+    """Whether it is beyond the intervals of all earlier values, and not small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,9 @@ class NodeFigureRow:
     """Difference from the median of equal nodes."""
     is_outlier: bool
     drift: str
-    """Change since the measurement before."""
+    """Change since the measurement before that has no cautions."""
     has_drifted: bool
-    """Whether the intervals of both do not overlap, and the change is not small."""
+    """Whether it is beyond the intervals of all those, and the change is not small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class NodeListing:
     outliers: tuple[str, ...]
     """Headlines in which it stands apart from equal nodes."""
     drifted: tuple[str, ...]
-    """Headlines that have changed since the measurement before."""
+    """Headlines that have changed."""
 
 
 def histories(
@@ -225,7 +227,7 @@ def _row(node: str, own_series: Sequence[MeasuredFigure], equal: Histories) -> N
     """Return the last figure of a series, next to the one before and to those of equal nodes."""
     *earlier, newest = own_series
     figure = newest.figure
-    before = earlier[-1].figure if earlier else None
+    change = judge_change(earlier, figure)
     series = {
         name: _series(history).get(_key(figure))
         for name, history in equal.items()
@@ -234,14 +236,13 @@ def _row(node: str, own_series: Sequence[MeasuredFigure], equal: Histories) -> N
     values = {name: [compared_value(each[-1].figure)] for name, each in series.items() if each}
     judged = {each.node: each for each in node_figures(values)}
     own = judged.get(node)
-    change = None if before is None else _change(before, figure)
     return NodeFigureRow(
         figure_cells(figure),
         newest.document.started_at,
         DASH if own is None or len(values) < _FEWEST_EQUAL else _percent(own.ratio - 1),
         own is not None and own.is_outlier,
-        DASH if change is None else _percent(change),
-        before is not None and has_drifted(before, figure),
+        DASH if change.share is None else _percent(change.share),
+        change.has_drifted,
     )
 
 
@@ -250,20 +251,19 @@ def _gpus(history: Sequence[NodeCharacteristics]) -> str:
     return next((words for each in reversed(history) if (words := gpu_words(each))), "")
 
 
-def has_drifted(before: NodeFigure, now: NodeFigure) -> bool:
-    """Return whether the intervals of a figure do not overlap, and the change is not small."""
-    change = _change(before, now)
-    return change is not None and abs(change) > LEAST_DRIFT and are_apart(now, before)
+def judge_change(earlier: Sequence[MeasuredFigure], figure: NodeFigure) -> JudgedChange:
+    """Return how a figure has changed since earlier measurements, those without cautions."""
+    known = [each.figure for each in undisturbed(earlier)]
+    before = compared_value(known[-1]) if known else 0.0
+    if not before:
+        return JudgedChange(None, has_drifted=False)
+    share = compared_value(figure) / before - 1
+    return JudgedChange(share, has_drifted=abs(share) > LEAST_DRIFT and is_beyond(figure, known))
 
 
 def compared_value(figure: NodeFigure) -> float:
     """Return the value by which a figure is compared; small shares are equal."""
     return max(figure.value, _LEAST_SHARE) if figure.unit == "share" else figure.value
-
-
-def _change(before: NodeFigure, now: NodeFigure) -> float | None:
-    earlier = compared_value(before)
-    return compared_value(now) / earlier - 1 if earlier else None
 
 
 def _key(figure: NodeFigure) -> tuple[str, str]:

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 from fastapi import Query, Response
 from pydantic import BaseModel
 
+from inferometer_api.nodes.changes import MeasuredFigure
 from inferometer_api.nodes.headlines import HEADLINES, machine_kind
 from inferometer_results.layers.machine_views import BoundRow, LayerMachine, PredictedLatency
-from inferometer_results.nodes.view import MeasuredFigure, newest_headlines, of_kind
+from inferometer_results.nodes.view import newest_headlines, of_kind
 from inferometer_results.service.answers import TableFormat, csv_answer, json_answer
 from inferometer_results.service.api import machine_schema
 from inferometer_results.service.views.machines import (
