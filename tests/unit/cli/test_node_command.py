@@ -14,8 +14,11 @@ from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local import node_benchmark
 from inferometer_cli.local.node_benchmark import EndedEarlyError, measure_node
 from inferometer_cli.result_store import open_store
-from inferometer_results.store.node_characteristics import known_characteristics
-from support.node_documents import a_figure, a_node_document
+from inferometer_results.store.node_characteristics import (
+    keep_characteristics,
+    known_characteristics,
+)
+from support.node_documents import a_figure, a_node_document, recorded_gpu_node
 
 _NAMES = ["pageFault", "stream (1 threads)", "latency/load"]
 
@@ -186,3 +189,37 @@ def test_figures_to_compare_with_need_the_table(
     """Nothing is measured: the other formats have no place for them."""
     with pytest.raises(RefusedError, match="leave out --format"):
         node(compare=tmp_path / "published.json", format_=format_)
+
+
+def test_a_stored_measurement_is_compared_with_a_published_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is measured, so that the node may be any; figures without counterpart are counted."""
+    monkeypatch.setattr(node_benchmark, "measure_node", lambda *_: pytest.fail("measured"))
+    database = str(tmp_path / "results.db")
+    recorded = recorded_gpu_node()
+    with open_store(database) as store:
+        keep_characteristics(store, recorded)
+    name = recorded.machine.hostname
+    node(stored=name, format_="comm-scope", database=database)
+    published = json.loads(capsys.readouterr().out)
+    entry = next(each for each in published["benchmarks"] if "PinnedToGPU" in each["name"])
+    other = {**entry, "name": "Comm_cudaMemcpyAsync_PinnedToGPU/9/9/log2(N):28", "cuda_id": 9}
+    file = tmp_path / "published.json"
+    file.write_text(json.dumps({"benchmarks": [entry, other]}))
+    node(stored=name, compare=file, database=database)
+    printed = " ".join(capsys.readouterr().out.split())
+    figure = recorded.figure("cudaMemcpyAsync_PinnedToGPU", bytes=str(entry["bytes"]))
+    assert figure is not None
+    ratio = figure.value / entry["bytes_per_second"]
+    assert f"in the file ({ratio:.2f} times)." in printed
+    assert "Figures of the file for other transfers, which are not compared: 1." in printed
+
+
+def test_a_node_without_a_stored_measurement_is_refused(tmp_path: Path) -> None:
+    """So are options of a measurement."""
+    database = str(tmp_path / "results.db")
+    with pytest.raises(RefusedError, match="has no measurement of node-9"):
+        node(stored="node-9", database=database)
+    with pytest.raises(RefusedError, match="leave out --folder and --only"):
+        node(stored="node-9", only=["gemm"], database=database)

@@ -55,14 +55,23 @@ _CompareOption = Annotated[
         "here.",
     ),
 ]
+_StoredOption = Annotated[
+    str | None,
+    typer.Option(
+        "--stored",
+        metavar="NODE",
+        help="Measure nothing: print the newest measurement of NODE in the database.",
+    ),
+]
 
 
-def node(
+def node(  # noqa: PLR0913 - one argument for each option
     *,
     folder: _FolderOption = None,
     only: _OnlyOption = None,
     format_: _FormatOption = "table",
     compare: _CompareOption = None,
+    stored: _StoredOption = None,
     save: SaveOption = True,
     database: DatabaseOption = None,
 ) -> None:
@@ -76,6 +85,11 @@ def node(
     if compare is not None and format_ != "table":
         raise RefusedError("--compare prints its figures below the table: leave out --format.")
     others = _read(compare)
+    if stored is not None:
+        if folder is not None or only:
+            raise RefusedError("--stored measures nothing: leave out --folder and --only.")
+        _print(_newest(stored, database), format_, others)
+        return
     _check_names(only or ())
     if save:
         with open_store(database):
@@ -117,6 +131,19 @@ def _keep(document: "NodeCharacteristics", database: str | None) -> None:
 
     with open_store(database) as store:
         keep_characteristics(store, document)
+
+
+def _newest(name: str, database: str | None) -> "NodeCharacteristics":
+    from inferometer_results.store.node_characteristics import known_characteristics
+
+    with open_store(database) as store:
+        found = list(known_characteristics(store, name))
+    if not found:
+        raise RefusedError(
+            f"The database has no measurement of {name}. `inferometer results serve` lists the "
+            "nodes that it has, on the page Nodes."
+        )
+    return found[-1]
 
 
 def _read(file: Path | None) -> "list[CommScopeFigure]":
@@ -178,6 +205,8 @@ def _print_table(document: "NodeCharacteristics", others: "list[CommScopeFigure]
             f"{figure.name} {setting_words(figure.setting)}: {worded(figure, figure.value)} here, "
             f"{worded(figure, other.value)} in the file ({figure.value / other.value:.2f} times)."
         )
+    if pairs and (left := len(others) - len({id(other) for _, other in pairs})):
+        print_output(f"Figures of the file for other transfers, which are not compared: {left}.")
     for sentence in (
         *unit_sentences(document.matrix_units),
         *unavailable_sentences(document),

@@ -54,7 +54,7 @@ def shown_headlines(documents: Iterable[NodeCharacteristics]) -> dict[str, str]:
 def machine_kind(document: NodeCharacteristics) -> str:
     """Return what equal machines have in common: model and number of CPUs, and their last cache.
 
-    Virtual machines name different CPUs alike; their caches tell them apart.
+    Virtual machines name different CPUs alike, and their caches differ.
     """
     machine = document.machine
     cpu = f"{machine.cpu_model or machine.architecture}, {machine.cpu_count} CPUs"

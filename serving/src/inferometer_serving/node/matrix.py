@@ -47,6 +47,7 @@ def matrix_probes(names: dict[str, list[str]]) -> Iterator[NodeProbe]:
         ("onnxruntime", "INT8"): lambda: OnnxKernels(
             model_as_brick(product("INT8")), EngineSettings(threads=threads)
         ),
+        ("onnxruntime", "BF16"): _no_bfloat16,
         **{
             ("openvino", each.value): partial(_open_vino, each, threads, names)
             for each in (Precision.FP32, Precision.BF16, Precision.INT8)
@@ -68,6 +69,10 @@ def _peak(
     samples = [2.0 * _WIDTH**3 / seconds_per_call(layer.run) for _ in range(_REPEATS)]
     setting = {"engine": engine, "precision": precision, "threads": threads, "width": _WIDTH}
     return [figure("gemm", "flop/s", samples, setting)]
+
+
+def _no_bfloat16() -> Kernels:
+    raise NotMeasurableError("ONNX Runtime multiplies no BF16 matrices on a CPU")
 
 
 def _open_vino(precision: Precision, threads: int, names: dict[str, list[str]]) -> OpenVinoKernels:
