@@ -155,7 +155,13 @@ def test_a_prediction_says_what_is_interpolated_and_how_far_it_may_be_off() -> N
     assert found.sequential_nanoseconds == pytest.approx(expected_ns)
     (estimate,) = [_interpolation(known).estimate([layers["new"]])]
     assert estimate is not None
-    assert found.uncertainty == pytest.approx(90_000 * estimate.error / expected_ns)
+    assert found.uncertainty is None
+    whole = predict(
+        _graph({key: each for key, each in layers.items() if key != "odd"}),
+        *(times, 1, _interpolation(known)),
+    )
+    assert whole.sequential_nanoseconds == found.sequential_nanoseconds
+    assert whole.uncertainty == pytest.approx(90_000 * estimate.error / expected_ns)
     assert predict(graph, times).missing == ("new", "odd")
 
 
@@ -168,6 +174,7 @@ def test_errors_of_one_family_add_up_and_those_of_two_do_not() -> None:
     def error_ns(*layers: Layer) -> float:
         graph = _graph({str(at): layer for at, layer in enumerate(layers)})
         found = predict(graph, times, 1, known)
+        assert found.uncertainty is not None
         return found.uncertainty * found.sequential_nanoseconds
 
     three, four = error_ns(_product(300)), error_ns(_product(401))

@@ -72,6 +72,7 @@ def test_machines_are_ranked_for_a_model_that_ran_on_one_of_them() -> None:
     rows = predicted_latencies(machines)
     assert [each.machine.name for each in rows] == ["fast", "slow", "new"]
     assert [each.prediction.is_complete for each in rows] == [True, True, False]
+    assert [each.prediction.uncertainty for each in rows] == [0, 0, None]
 
 
 def _chain(model: str, *sizes: int) -> LayerGraph:
@@ -96,6 +97,8 @@ def test_a_machine_is_ranked_by_layers_of_other_sizes() -> None:
     assert (other.model, other.layers_known, other.layers_interpolated) == ("other", 0, 2)
     assert other.is_complete
     assert other.sequential_nanoseconds == pytest.approx(100 + 9_000, rel=0.01)
+    assert other.uncertainty is not None
+    assert known.uncertainty is not None
     assert other.uncertainty > known.uncertainty == 0
 
 

@@ -26,8 +26,9 @@ class Prediction:
     """Of how many layers the time is known."""
     layers_interpolated: int
     """Of how many others it is interpolated."""
-    uncertainty: float
-    """How far interpolated times are expected to put the sequential latency off, as a share."""
+    uncertainty: float | None
+    """How far interpolated times are expected to put the sequential latency off, as a share; None
+    if some bricks have no time, which put it off by an unknown amount."""
     missing: tuple[str, ...]
     """The keys of the bricks that have neither, each once."""
 
@@ -52,6 +53,7 @@ def predict(
     found = [(use, costs.cost(use)) for use in split(graph, granularity)]
     known = [(use, cost) for use, cost in found if cost is not None]
     sequential_ns = timings.run_nanoseconds + sum(cost.nanoseconds for _, cost in known)
+    error_ns = _error_ns(cost for _, cost in known)
     return Prediction(
         model=graph.model,
         sequential_nanoseconds=sequential_ns,
@@ -59,7 +61,7 @@ def predict(
         layers=len(graph.uses),
         layers_known=sum(len(use.brick.layers) for use, cost in known if cost.estimate is None),
         layers_interpolated=sum(len(use.brick.layers) for use, cost in known if cost.estimate),
-        uncertainty=_error_ns(cost for _, cost in known) / max(sequential_ns, 1.0),
+        uncertainty=error_ns / max(sequential_ns, 1.0) if len(known) == len(found) else None,
         missing=tuple(dict.fromkeys(use.key for use, cost in found if cost is None)),
     )
 

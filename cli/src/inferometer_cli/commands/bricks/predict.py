@@ -37,7 +37,7 @@ def predict_models(  # noqa: PLR0913 - one argument for each option
     Sequential: one layer after the other, as engines run them on a CPU. Critical path: layers that
     do not need each other at the same time. A layer without a time has one interpolated from
     layers of its kind in other sizes, and ± says how far these are expected to put the prediction
-    off. Without any it counts as nothing.
+    off. Without any it counts as nothing, and ± is unknown.
     """
     from inferometer_cli.local.layers import LayerSettings
 
@@ -52,11 +52,12 @@ def predict_models(  # noqa: PLR0913 - one argument for each option
     )
     for each in found:
         bound = " " if each.is_complete else ">"
+        error = "-" if each.uncertainty is None else f"{100 * each.uncertainty:.1f} %"
         print_output(
             f"{each.model:{width}} {bound}{each.sequential_nanoseconds / 1e6:14.2f} "
             f"{bound}{each.critical_path_nanoseconds / 1e6:17.2f}  "
             f"{each.layers:6}  {each.layers_known:5}  {each.layers_interpolated:12}  "
-            f"{100 * each.uncertainty:5.1f} %"
+            f"{error:>7}"
         )
     if not all(each.is_complete for each in found):
         print_output(

@@ -54,8 +54,9 @@ class BrickRow(BaseModel):
     machine: str
     threads: int
     nanoseconds: float
-    uncertainty: float
-    """How far the interpolated layers put the latency off, as a share of it."""
+    uncertainty: float | None
+    """How far the interpolated layers put the latency off, as a share of it; null if some layers
+    have no time."""
     complete: bool
     """False if some layers have no time, and none interpolated: the latency is a least one."""
     layers: int
