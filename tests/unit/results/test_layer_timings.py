@@ -66,10 +66,15 @@ def test_the_fastest_reference_is_known(tmp_path: Path) -> None:
     with Store(str(tmp_path / "r.db")) as store:
         for key, reference_ns in (("a", 0), ("b", 900), ("c", 800), ("d", 1_000)):
             timings = brick_timings({key: timing(1_000)})
-            _keep(store, timings.model_copy(update={"reference_nanoseconds": reference_ns}))
+            reference = {
+                "reference_nanoseconds": reference_ns,
+                "reference_spread_nanoseconds": reference_ns / 100,
+            }
+            _keep(store, timings.model_copy(update=reference))
         found = known_timings(store, MACHINE.name, 1, ENGINES)
     assert found is not None
     assert found.reference_nanoseconds == 800
+    assert found.reference_spread == 0.01
 
 
 def test_the_models_of_known_layers_are_read_if_they_are_wanted(tmp_path: Path) -> None:

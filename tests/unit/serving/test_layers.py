@@ -274,6 +274,8 @@ def test_kernels_and_variants_are_timed_in_the_same_rounds(net: Path) -> None:
     variants = [NamedVariant("all", net), NamedVariant("less", net, graph_optimization="Basic")]
     found = measure(single_layers([plain]), [], variants, options, lambda *_: None)
     assert {each.key for each in found.kernels} == set(plain.layers)
+    assert all((each.spread_nanoseconds or 0) > 0 for each in found.kernels)
+    assert 0 < (found.reference_spread or 0) < 10
     assert not found.failed
     assert not found.bricks
     assert {name: len(each.nanoseconds) for name, each in found.variants.items()} == {

@@ -54,7 +54,8 @@ class KernelTiming(Document):
     uses_tensor_cores: bool = False
     """Whether the name of one of them says that it computes on tensor cores."""
     spread_nanoseconds: float | None = None
-    """The distance of the quartiles of the runs; on a GPU only."""
+    """The distance of the quartiles: on a GPU of the runs, on a CPU of the medians of the rounds
+    (by OpenVINO of whole calls); absent if there was one round."""
 
 
 class LayerFailure(Document):
@@ -80,6 +81,8 @@ class VariantTiming(Document):
     """Rounds in which other processes took the CPU during every run: their times are too long."""
     busy_nanoseconds: float | None = None
     """How long the GPU works for one inference: the sum of its kernels and copies."""
+    busy_spread_nanoseconds: float | None = None
+    """The distance of the quartiles of that."""
 
 
 class MachineState(Document):
@@ -128,6 +131,8 @@ class LayerTimings(Document):
     reference_nanoseconds: int = 0
     """How long the same matrix product took in the same rounds: how fast the machine was; 0 if it
     was not timed."""
+    reference_spread_nanoseconds: float | None = None
+    """The distance of the quartiles of its median times by round: the noise floor on a CPU."""
     bricks: dict[str, Timing] = Field(default_factory=dict)
     """Calls of ONNX Runtime by the key of the brick; the cost of the call is part of each."""
     kernels: list[KernelTiming] = Field(default_factory=list)
@@ -142,6 +147,13 @@ class LayerTimings(Document):
     """Ways to run one whole model, by name."""
     graphs: list[LayerGraph] = Field(default_factory=list)
     """Models that can be predicted from the layers; empty for an exported set of bricks."""
+
+    @property
+    def reference_spread(self) -> float | None:
+        """How far apart the quartiles of the reference are, as a share; None if not known."""
+        if not self.reference_nanoseconds or self.reference_spread_nanoseconds is None:
+            return None
+        return self.reference_spread_nanoseconds / self.reference_nanoseconds
 
     def own_nanoseconds(self, timing: Timing) -> int:
         """Return what a brick takes without the call of the engine: no less than an empty layer."""

@@ -148,11 +148,13 @@ def joined(old: LayerTimings, new: LayerTimings) -> LayerTimings:
         (each.key, each.engine): each for each in old.failed + new.failed if each.key not in timed
     }
     calls = new if new.run_nanoseconds else old
+    reference = _fastest(old, new)
     return new.model_copy(
         update={
             "run_nanoseconds": calls.run_nanoseconds,
             "node_nanoseconds": calls.node_nanoseconds,
-            "reference_nanoseconds": _fastest(old, new),
+            "reference_nanoseconds": reference.reference_nanoseconds,
+            "reference_spread_nanoseconds": reference.reference_spread_nanoseconds,
             "seconds": old.seconds + new.seconds,
             "bricks": bricks,
             "kernels": list(kernels.values()),
@@ -162,7 +164,7 @@ def joined(old: LayerTimings, new: LayerTimings) -> LayerTimings:
     )
 
 
-def _fastest(*timings: LayerTimings) -> int:
-    """Return the shortest time of the reference; 0 if none has one."""
-    found = (each.reference_nanoseconds for each in timings)
-    return min((each for each in found if each), default=0)
+def _fastest(old: LayerTimings, new: LayerTimings) -> LayerTimings:
+    """Return those with the shortest time of the reference."""
+    found = [each for each in (new, old) if each.reference_nanoseconds]
+    return min(found, key=lambda each: each.reference_nanoseconds, default=new)

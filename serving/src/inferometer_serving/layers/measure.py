@@ -32,7 +32,7 @@ from inferometer_serving.layers.brick_model import (
     open_chain,
     open_reference,
 )
-from inferometer_serving.layers.kernels import KERNELS, Kernels
+from inferometer_serving.layers.kernels import KERNELS, LEAST_SPREAD_NS, Kernels
 from inferometer_serving.layers.layer_tensors import graph_inputs, random_array
 from inferometer_serving.layers.machine import machine_state
 from inferometer_serving.layers.optimised_graph import (
@@ -126,8 +126,9 @@ def measure(
         for count in (1, _CHAIN)
     )
     reference = _overhead_item("a matrix product for reference", open_reference, options)
+    reference.settle_ns = _SETTLE_NS if variants else 0
     calls = [single, *bricks, *wholes, chain] if bricks else wholes
-    calls = [reference, *calls] if calls else []
+    calls = [reference, *calls] if calls or kernels or variants else []
     items = [*variant_items, *calls, *kernels]
     until = began + options.budget_seconds
     before, own_before = cpu_times(), time.process_time()
@@ -145,6 +146,7 @@ def measure(
         seconds=time.monotonic() - began,
         other_cpu_share=others,
         reference_nanoseconds=reference.timing().nanoseconds if reference.shortest_ns else 0,
+        reference_spread_nanoseconds=reference.spread_ns(),
         bricks={each.name: each.timing() for each in bricks if not each.failure},
         kernels=found.kernels,
         failed=_failures(bricks, wholes, variant_items) + _kernel_failures(kernels),
@@ -222,17 +224,18 @@ def _share_threads(threads: int) -> None:
 
 def _kernel_items(suite: BrickSuite, options: MeasureOptions, found: _Found) -> list[Item]:
     settings = EngineSettings(threads=options.graph.threads, precision=options.precision)
-    return [
-        Item(
-            name=f"{engine}:{key}",
-            open=partial(_open_kernels, KERNELS[engine], suite, brick, settings),
-            rounds_wanted=options.rounds,
-            bytes=brick_bytes(suite, brick),
-            finish=partial(_keep_kernels, found, key),
-        )
-        for key, brick in suite.bricks.items()
-        for engine in options.engines
-    ]
+    items = []
+    for key, brick in suite.bricks.items():
+        for engine in options.engines:
+            item = Item(
+                name=f"{engine}:{key}",
+                open=partial(_open_kernels, KERNELS[engine], suite, brick, settings),
+                rounds_wanted=options.rounds,
+                bytes=brick_bytes(suite, brick),
+            )
+            item.finish = partial(_keep_kernels, found, key, item)
+            items.append(item)
+    return items
 
 
 def _open_kernels(
@@ -241,14 +244,17 @@ def _open_kernels(
     return kind(brick_model(suite, brick), settings)
 
 
-def _keep_kernels(found: _Found, key: str, kernels: Kernels, runs: int) -> None:
+def _keep_kernels(found: _Found, key: str, item: Item, kernels: Kernels, runs: int) -> None:
+    nanoseconds = kernels.kernel_ns(runs)
+    spread_ns = item.spread_ns(kernels.own_ns)
     found.kernels.append(
         KernelTiming(
             key=key,
             engine=kernels.engine,
             precision=kernels.precision,
-            nanoseconds=kernels.kernel_ns(runs),
+            nanoseconds=nanoseconds,
             runs=runs,
+            spread_nanoseconds=None if spread_ns is None else max(spread_ns, LEAST_SPREAD_NS),
         )
     )
 

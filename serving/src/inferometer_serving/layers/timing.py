@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate, pairwise
 from math import inf
-from statistics import median
+from statistics import median, quantiles
 from typing import Any, Protocol
 
 import numpy as np
@@ -71,6 +72,8 @@ class Item:
     """The shortest run of each round."""
     middle_ns: list[int] = field(default_factory=list)
     """The median run of each round."""
+    round_runs: list[int] = field(default_factory=list)
+    """How many runs each round had."""
     disturbed_rounds: int = 0
     """Rounds in which another process took the CPU during every run."""
 
@@ -87,6 +90,21 @@ class Item:
         middle = middle[cut : len(middle) - cut]
         is_narrow = middle[-1] - middle[0] <= _NARROW * median(middle)
         return is_narrow or rounds >= self.rounds_wanted
+
+    def spread_ns(self, own_ns: Sequence[float] = ()) -> float | None:
+        """Return how far the quartiles of the rounds' medians are apart; None with one round.
+
+        `own_ns` are the times of all runs without those of the engine's call; without them, the
+        calls count.
+        """
+        middle: list[float] = [*self.middle_ns]
+        if own_ns:
+            ends = list(accumulate(self.round_runs))
+            middle = [median(own_ns[at:end]) for at, end in pairwise((0, *ends))]
+        if len(middle) < 2:
+            return None
+        lower, _, upper = quantiles(middle, n=4)
+        return upper - lower
 
     def timing(self) -> Timing:
         """Return what its rounds show. Raises StatisticsError without rounds."""
@@ -195,6 +213,7 @@ def _time_round(item: Item, timed: Timed) -> None:
             item.runs += 1
         times = undisturbed or disturbed
         item.disturbed_rounds += not undisturbed
+        item.round_runs.append(item.runs - sum(item.round_runs) - 1)
         item.cold_ns.append(cold_ns)
         item.shortest_ns.append(min(times))
         item.middle_ns.append(round(median(times)))

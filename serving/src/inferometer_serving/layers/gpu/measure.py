@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from pathlib import Path
-from statistics import median
+from statistics import quantiles
 from typing import Any
 
 from inferometer_api.layers.bricks import BrickSuite
@@ -212,11 +212,16 @@ def _add_busy(
             continue
         with suppress(Exception):  # it ran before; its time stays, without that of the GPU
             timing = found.measured[variant.name]
-            busy_ns = _busy_ns(variant, options, recorder)
-            found.measured[variant.name] = timing.model_copy(update={"busy_nanoseconds": busy_ns})
+            durations_ns = _busy_ns(variant, options, recorder)
+            lower, middle, upper = quantiles(durations_ns, n=4)
+            found.measured[variant.name] = timing.model_copy(
+                update={"busy_nanoseconds": middle, "busy_spread_nanoseconds": upper - lower}
+            )
 
 
-def _busy_ns(variant: GpuVariant, options: GpuMeasureOptions, recorder: ActivityRecorder) -> float:
+def _busy_ns(
+    variant: GpuVariant, options: GpuMeasureOptions, recorder: ActivityRecorder
+) -> list[float]:
     session = open_whole(
         read_graph(variant.model, max_bytes=MOST_BYTES), options.graph, variant.choices
     )
@@ -226,7 +231,7 @@ def _busy_ns(variant: GpuVariant, options: GpuMeasureOptions, recorder: Activity
         model.launch()
         synchronize()
         model.add(recorder.take())
-    return median(model.durations_ns[1:])
+    return model.durations_ns[1:]
 
 
 def _kernel_items(
