@@ -202,7 +202,10 @@ def test_advice_is_tried(tmp_path: Path) -> None:
     advice = json.loads(ended.stdout)["advice"]
     assert {"Q1"} <= {each["question"] for each in advice}
     for each in advice:
-        assert each["predictedGain"]["value"] != 0
+        gain = each["predictedGain"]
+        assert gain["value"] != 0
+        assert gain["low"] <= gain["value"] <= gain["high"]
+        assert not each["whyNoInterval"]
         assert (each["achievedGain"] is None) == bool(each["whyNotApplied"])
         is_small = "less than 3 %" in (each["whyNotApplied"] or "")
         assert bool(each["settings"]) == (is_small or not each["whyNotApplied"])

@@ -1,12 +1,19 @@
-"""Advice on a model by Benanza's questions Q1 to Q6, each with a predicted gain."""
+"""Advice on a model by Benanza's questions Q1 to Q6, each with a predicted gain.
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from statistics import median
+Where a variant was measured, the gain is the median over rounds, with its interval. Where it
+follows from timings of layers, it is a share of the present latency N: that of the branches or of
+some layers, P / N, or what the layers leave of it, 1 - P / N. N has the interval of its median over
+rounds, and each timing with quartiles q apart that of a single round, ± 1.96 / 1.349 q. P adds up
+the ends of its timings. The ends of the gain are P at one end by N at the other, which covers it
+with at least 95 % whatever the errors have in common.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from inferometer_analysis.bound import Bound
-from inferometer_analysis.samples import Interval, median_interval
+from inferometer_analysis.samples import Interval, median_interval, rest, share, total
 
 Question = Literal["Q1", "Q2", "Q3", "Q4", "Q5", "Q6"]
 TITLES: Mapping[Question, str] = {
@@ -28,6 +35,8 @@ _ONE_STREAM = (
     "ONNX Runtime runs the operators of one device one after the other, also if executionMode is "
     "Parallel."
 )
+_FEW_ROUNDS = "too few rounds of the model were measured"
+_NO_SPREAD = "timings in the database have no spread, of a single round or of an earlier version"
 _ELEMENTWISE = frozenset(
     {"Add", "Clip", "Div", "Elu", "Erf", "HardSigmoid", "HardSwish", "LeakyRelu", "Mul", "Pow"}
     | {"Relu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Tanh"}
@@ -73,6 +82,11 @@ class MeasuredVariant:
     provider_option: ProviderOption = ""
 
     @property
+    def latency(self) -> Interval:
+        """The median over rounds, with its interval."""
+        return median_interval(self.nanoseconds)
+
+    @property
     def settings(self) -> tuple[str, ...]:
         """The fields of a run that choose this variant, as PATH=VALUE."""
         found = self._of_gpu() if self.device == "GPU" else self._of_cpu()
@@ -116,6 +130,8 @@ class Advice:
     """Fields of the run that apply it, as PATH=VALUE."""
     why_not: str = ""
     """Why it cannot be applied by a setting; empty if it can."""
+    why_no_interval: str = ""
+    """Why the gain has no interval; empty if it has one."""
 
     @property
     def title(self) -> str:
@@ -130,9 +146,9 @@ class Evidence:
     present: MeasuredVariant
     others: tuple[MeasuredVariant, ...]
     bound: Bound | None = None
-    own_kernels_ns: float | None = None
+    own_kernels: Interval | None = None
     """The sum of the present engine's own timings of all layers; None if some are missing."""
-    layer_ns: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    layer_times: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
     """Timings of the present engine's layers by operator."""
     not_rewritten: Mapping[str, str] = field(default_factory=dict)
     """Why a rewriting could not be made, by its name."""
@@ -147,7 +163,17 @@ def advise(evidence: Evidence) -> list[Advice]:
     answered = {each.question for each in found}
     found += _bounds(evidence)
     found += (each for each in _framework(evidence) if each.question not in answered)
-    return sorted(found, key=lambda advice: (advice.question, -advice.gain.value))
+    return listed(found, evidence)
+
+
+def listed(found: Iterable[Advice], evidence: Evidence) -> list[Advice]:
+    """Return advice by question, and say of each gain without an interval why it has none."""
+    is_short = evidence.present.latency.low is None
+    reason = _FEW_ROUNDS if is_short else _NO_SPREAD
+    explained = (
+        replace(each, why_no_interval=reason) if each.gain.low is None else each for each in found
+    )
+    return sorted(explained, key=lambda advice: (advice.question, -advice.gain.value))
 
 
 def paired_gain(before: Sequence[float], after: Sequence[float]) -> Interval:
@@ -159,21 +185,21 @@ def _bounds(evidence: Evidence) -> Iterator[Advice]:
     bound, present = evidence.bound, evidence.present
     if bound is None or not bound.covered:
         return
-    now = median(present.nanoseconds)
+    now = present.latency
     coverage = f"{100 * bound.coverage:.0f} % of the layers"
     yield Advice(
         "Q1",
         f"With the fastest known kernel for each layer, an inference takes "
         f"{bound.sequential_ns / 1e6:.3f} ms (timings cover {coverage}).",
-        Interval(1 - bound.sequential_ns / now),
+        rest(share(bound.sequential, now)),
         why_not="It is a bound: no engine mixes the kernels of several.",
     )
-    spared = bound.sequential_ns - bound.critical_path_ns
-    if spared > 0.01 * bound.sequential_ns:
+    spared = bound.branches
+    if spared.value > 0.01 * bound.sequential_ns:
         yield Advice(
             "Q2",
-            f"Independent branches hold {spared / 1e6:.3f} ms of the sequential bound.",
-            Interval(spared / now),
+            f"Independent branches hold {spared.value / 1e6:.3f} ms of the sequential bound.",
+            share(spared, now),
             why_not=_ONE_STREAM,
         )
 
@@ -234,25 +260,26 @@ def _general_proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple
 
 
 def _framework(evidence: Evidence) -> Iterator[Advice]:
-    now = median(evidence.present.nanoseconds)
-    kernels = evidence.own_kernels_ns
-    if kernels is not None and kernels < now:
+    now = evidence.present.latency
+    kernels = evidence.own_kernels
+    if kernels is not None and kernels.value < now.value:
+        left_ms = (now.value - kernels.value) / 1e6
         yield Advice(
             "Q4",
-            f"{(now - kernels) / 1e6:.3f} ms of an inference are in no kernel of a layer: "
+            f"{left_ms:.3f} ms of an inference are in no kernel of a layer: "
             "reorders, gaps between layers, and the call itself.",
-            Interval(1 - kernels / now),
+            rest(share(kernels, now)),
             why_not=_why_not_faster(evidence, "Q4"),
         )
-    unfused = {name: each for name, each in evidence.layer_ns.items() if name in _ELEMENTWISE}
-    total = sum(sum(each) for each in unfused.values())
-    if total > 0.01 * now:
+    unfused = {name: each for name, each in evidence.layer_times.items() if name in _ELEMENTWISE}
+    apart = total(layer for each in unfused.values() for layer in each)
+    if apart.value > 0.01 * now.value:
         count = sum(map(len, unfused.values()))
         yield Advice(
             "Q5",
             f"{count} element-wise layers run on their own ({', '.join(sorted(unfused))}) and take "
-            f"{total / 1e6:.3f} ms; fused into the layer before, most of it vanishes.",
-            Interval(total / now),
+            f"{apart.value / 1e6:.3f} ms; fused into the layer before, most of it vanishes.",
+            share(apart, now),
             why_not=_why_not_faster(evidence, "Q5"),
         )
 

@@ -5,8 +5,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from inferometer_analysis.layer_work import GraphLayer
-from inferometer_analysis.samples import Interval
+from inferometer_analysis.samples import Interval, spread_interval
 from inferometer_api.layers.timings import KernelTiming
+
+
+@dataclass(frozen=True, slots=True)
+class PathTimes:
+    """The layers in a row, and those on the most expensive path."""
+
+    sequential_ns: float
+    critical_path_ns: float
+
+    @property
+    def branches_ns(self) -> float:
+        """What lies next to the critical path."""
+        return self.sequential_ns - self.critical_path_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +37,31 @@ class Bound:
     """Layers without a timing, which the bounds take for free."""
     by_engine: Mapping[str, int]
     """How many layers each engine is the fastest for."""
+    ends: tuple[PathTimes, PathTimes] | None = None
+    """The bounds with all timings at the low, and at the high ends of their 95 % intervals: both
+    bounds, and what lies between them, grow with each timing. None if a timing has no spread."""
 
     @property
     def coverage(self) -> float:
         """The share of layers with a timing."""
         return self.covered / self.layers if self.layers else 1.0
+
+    @property
+    def sequential(self) -> Interval:
+        """The sequential bound, with the ends that the spreads of the timings give it."""
+        if self.ends is None:
+            return Interval(self.sequential_ns)
+        low, high = self.ends
+        return Interval(self.sequential_ns, low.sequential_ns, high.sequential_ns)
+
+    @property
+    def branches(self) -> Interval:
+        """What the sequential bound has more than the critical path, with its ends."""
+        branches_ns = self.sequential_ns - self.critical_path_ns
+        if self.ends is None:
+            return Interval(branches_ns)
+        low, high = self.ends
+        return Interval(branches_ns, low.branches_ns, high.branches_ns)
 
 
 _ALLOWED = {"TF32": ("", "FP32", "TF32")}
@@ -54,16 +87,32 @@ def lower_bound(layers: Sequence[GraphLayer], best: Mapping[str, KernelTiming]) 
     """Return the bounds of a graph whose layers are in topological order."""
     timed = [layer for layer in layers if not layer.is_view]
     covered = [layer for layer in timed if layer.key in best]
+    found = {layer.key: timing_interval(best[layer.key]) for layer in covered}
+    lows = {key: each.low for key, each in found.items() if each.low is not None}
+    highs = {key: each.high for key, each in found.items() if each.high is not None}
+    has_ends = len(lows) == len(highs) == len(found)
+    times = _path_times(layers, {key: each.value for key, each in found.items()})
     return Bound(
-        sequential_ns=sum(best[layer.key].nanoseconds for layer in covered),
-        critical_path_ns=critical_path(
-            layers, lambda layer: best[layer.key].nanoseconds if layer.key in best else 0.0
-        ),
+        sequential_ns=times.sequential_ns,
+        critical_path_ns=times.critical_path_ns,
         covered=len(covered),
         layers=len(timed),
         missing=tuple(layer for layer in timed if layer.key not in best),
         by_engine=dict(Counter(best[layer.key].engine for layer in covered).most_common()),
+        ends=(_path_times(layers, lows), _path_times(layers, highs)) if has_ends else None,
     )
+
+
+def timing_interval(timing: KernelTiming) -> Interval:
+    """Return a timing with the interval that its spread gives it."""
+    return spread_interval(timing.nanoseconds, timing.spread_nanoseconds)
+
+
+def _path_times(layers: Sequence[GraphLayer], nanoseconds: Mapping[str, float]) -> PathTimes:
+    def cost(layer: GraphLayer) -> float:
+        return 0.0 if layer.is_view else nanoseconds.get(layer.key, 0.0)
+
+    return PathTimes(sum(map(cost, layers)), critical_path(layers, cost))
 
 
 def critical_path(layers: Sequence[GraphLayer], cost: Callable[[GraphLayer], float]) -> float:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from math import hypot
 from statistics import median
 
-from inferometer_analysis.advice import Advice, Evidence, MeasuredVariant, advise
-from inferometer_analysis.bound import Bound, best_timings, lower_bound
+from inferometer_analysis.advice import Advice, Evidence, MeasuredVariant, advise, listed
+from inferometer_analysis.bound import Bound, best_timings, lower_bound, timing_interval
 from inferometer_analysis.layer_work import GraphLayer, graph_layers
-from inferometer_analysis.samples import Interval
+from inferometer_analysis.samples import Interval, minus, rest, share, spread_interval
 from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import KernelTiming
 
@@ -34,6 +34,8 @@ class GpuTimings:
     kernels: Sequence[KernelTiming]
     busy_ns: float | None = None
     """How long the GPU works for one inference of the present variant."""
+    busy_spread_ns: float | None = None
+    """The distance of the quartiles of that."""
 
     @property
     def bound(self) -> Bound:
@@ -54,6 +56,8 @@ class GpuEvidence:
     """How long the GPU works for one inference of the present variant."""
     lower_bounds: Mapping[str, Bound] = field(default_factory=dict)
     """The bounds of the model in other precisions."""
+    busy_spread_ns: float | None = None
+    """The distance of the quartiles of `busy_ns`."""
 
 
 def gpu_evidence(
@@ -67,21 +71,22 @@ def gpu_evidence(
     own = best_timings(
         (each for each in present.kernels if each.engine == measured[0].engine), present.precision
     )
-    by_operator: dict[str, list[float]] = {}
+    by_operator: dict[str, list[Interval]] = {}
     for layer in layers:
         if layer.key in own:
-            by_operator.setdefault(layer.operator, []).append(own[layer.key].nanoseconds)
+            by_operator.setdefault(layer.operator, []).append(timing_interval(own[layer.key]))
     evidence = Evidence(
         present=measured[0],
         others=tuple(measured[1:]),
         bound=present.bound,
-        layer_ns=by_operator,
+        layer_times=by_operator,
     )
     return evidence, GpuEvidence(
         layers=layers,
         own=own,
         best=best_timings(present.kernels, present.precision),
         busy_ns=present.busy_ns,
+        busy_spread_ns=present.busy_spread_ns,
         lower_bounds={each.precision: each.bound for each in others},
     )
 
@@ -100,7 +105,7 @@ def advise_on_gpu(evidence: Evidence, gpu: GpuEvidence) -> list[Advice]:
         *_tensor_cores(evidence, gpu),
     )
     found += (each for each in predicted if each.question not in answered)
-    return sorted(found, key=lambda advice: (advice.question, -advice.gain.value))
+    return listed(found, evidence)
 
 
 def _faster_algorithms(gpu: GpuEvidence, now: float) -> Iterator[Advice]:
@@ -150,7 +155,7 @@ def _idle_gaps(evidence: Evidence, gpu: GpuEvidence) -> Iterator[Advice]:
         "Q4",
         f"The GPU has nothing to do for {idle / 1e6:.3f} of {now / 1e6:.3f} ms: it waits for "
         "launches of kernels and for the call itself.",
-        Interval(idle / now),
+        rest(share(spread_interval(gpu.busy_ns, gpu.busy_spread_ns), evidence.present.latency)),
         why_not=_NO_GRAPH if _has_graph(evidence) else _NOT_MEASURED,
     )
 
@@ -182,7 +187,7 @@ def _tensor_cores(evidence: Evidence, gpu: GpuEvidence) -> Iterator[Advice]:
                 "Q6",
                 f"{words}; in {precision} the bound is {lower.sequential_ns / 1e6:.3f} instead of "
                 f"{evidence.bound.sequential_ns / 1e6:.3f} ms.",
-                Interval(saved / now),
+                share(minus(evidence.bound.sequential, lower.sequential), evidence.present.latency),
                 why_not=_why_not_lower(evidence, precision),
             )
 

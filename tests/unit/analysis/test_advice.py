@@ -5,9 +5,15 @@ from dataclasses import replace
 import pytest
 
 from inferometer_analysis.advice import Advice, Evidence, MeasuredVariant, advise, paired_gain
-from inferometer_analysis.bound import lower_bound
+from inferometer_analysis.bound import lower_bound, timing_interval
 from inferometer_analysis.layer_work import GraphLayer
+from inferometer_analysis.samples import Interval, total
 from inferometer_api.layers.timings import KernelTiming
+from inferometer_results.layers.advice_report import (
+    AdviceReport,
+    advice_document,
+    advice_sentences,
+)
 
 ROUNDS = tuple(range(1000, 1100, 10))
 PRESENT = MeasuredVariant("onnxruntime", "FP32", 1, ROUNDS)
@@ -46,10 +52,10 @@ def test_fixed_shapes_answer_what_the_framework_adds() -> None:
     fixed = MeasuredVariant(
         *("onnxruntime", "FP32", 1, _times(0.9)), rewriting="FixedShapes", model="file:/x.onnx"
     )
-    found = _of(advise(Evidence(PRESENT, (fixed,), own_kernels_ns=500.0)), "Q4")
+    found = _of(advise(Evidence(PRESENT, (fixed,), own_kernels=Interval(500.0))), "Q4")
     assert (found.settings, found.why_not) == (("spec.model.uri=file:/x.onnx",), "")
     slower = replace(fixed, nanoseconds=_times(1.01))
-    found = _of(advise(Evidence(PRESENT, (slower,), own_kernels_ns=500.0)), "Q4")
+    found = _of(advise(Evidence(PRESENT, (slower,), own_kernels=Interval(500.0))), "Q4")
     assert found.why_not == "Tried and not faster beyond noise: a model with fixed shapes."
 
 
@@ -75,32 +81,78 @@ def test_what_is_not_faster_beyond_noise_is_no_advice() -> None:
     assert advise(Evidence(PRESENT, others)) == []
 
 
-def test_bounds_and_the_framework_are_explained_and_not_applied() -> None:
-    """Q1, Q2, Q4 and Q5 without a setting say why they are not applied."""
+def _of_layers(spread: float | None, present: MeasuredVariant = PRESENT) -> list[Advice]:
+    """Return advice on a convolution before a convolution and an activation next to each other."""
     layers = [
         GraphLayer(0, "a", "Conv", "a"),
         GraphLayer(1, "b", "Conv", "b", (0,)),
         GraphLayer(2, "c", "Relu", "c", (0,)),
     ]
     timings = {
-        key: KernelTiming(key=key, engine="onnxruntime", precision="FP32", nanoseconds=ns)
+        key: KernelTiming(
+            key=key,
+            engine="onnxruntime",
+            precision="FP32",
+            nanoseconds=ns,
+            spread_nanoseconds=None if spread is None else ns * spread,
+        )
         for key, ns in (("a", 400.0), ("b", 300.0), ("c", 100.0))
     }
-    found = advise(
+    a, b, c = map(timing_interval, timings.values())
+    return advise(
         Evidence(
-            PRESENT,
+            present,
             (),
             bound=lower_bound(layers, timings),
-            own_kernels_ns=800.0,
-            layer_ns={"Conv": [400.0, 300.0], "Relu": [100.0]},
+            own_kernels=total([a, b, c]),
+            layer_times={"Conv": [a, b], "Relu": [c]},
         )
     )
+
+
+def test_bounds_and_the_framework_are_explained_and_not_applied() -> None:
+    """Q1, Q2, Q4 and Q5 without a setting say why they are not applied."""
+    found = _of_layers(0.01)
     assert [each.question for each in found] == ["Q1", "Q2", "Q4", "Q5"]
     assert all(each.why_not for each in found)
     assert _of(found, "Q1").gain.value == pytest.approx(1 - 800 / 1045)
     assert _of(found, "Q2").gain.value == pytest.approx(100 / 1045)
     assert _of(found, "Q4").gain.value == pytest.approx(1 - 800 / 1045)
     assert "1 element-wise layers run on their own (Relu)" in _of(found, "Q5").sentence
+
+
+def test_gains_from_layers_have_the_interval_of_timings_and_latency() -> None:
+    """With quartiles 13.49 % apart a timing lies within 19.6 %, the latency from 1010 to 1080."""
+    found = _of_layers(0.1349)
+    ends = {each.question: (each.gain.low, each.gain.high) for each in found}
+    remaining = pytest.approx((1 - 800 * 1.196 / 1010, 1 - 800 * 0.804 / 1080))
+    branch = pytest.approx((100 * 0.804 / 1080, 100 * 1.196 / 1010))
+    assert ends == {"Q1": remaining, "Q2": branch, "Q4": remaining, "Q5": branch}
+    for each in found:
+        assert each.gain.low is not None
+        assert each.gain.high is not None
+        assert each.gain.low < each.gain.value < each.gain.high
+        assert not each.why_no_interval
+
+
+@pytest.mark.parametrize(
+    ("spread", "rounds", "reason"),
+    [(None, 10, "timings in the database have no spread"), (0.01, 5, "too few rounds")],
+)
+def test_a_gain_without_an_interval_says_why(
+    spread: float | None, rounds: int, reason: str
+) -> None:
+    """Timings that an earlier version kept have no spread, and five rounds no interval."""
+    found = _of_layers(spread, replace(PRESENT, nanoseconds=ROUNDS[:rounds]))
+    assert len(found) == 4
+    for each in found:
+        assert (each.gain.low, each.gain.high) == (None, None)
+        assert each.why_no_interval.startswith(reason)
+    report = AdviceReport("net", PRESENT, tuple(found))
+    assert sum(f"% (no interval: {reason}" in each for each in advice_sentences(report)) == 4
+    assert all(
+        each["whyNoInterval"].startswith(reason) for each in advice_document(report)["advice"]
+    )
 
 
 def test_gains_are_paired_by_round() -> None:
@@ -120,7 +172,7 @@ def test_optimisation_fusion_and_quantisation_become_settings() -> None:
             "openvino", "INT8", 1, _times(0.4), 0.02, rewriting="INT8", model="file:/q.onnx"
         ),
     )
-    found = advise(Evidence(PRESENT, others, own_kernels_ns=500.0))
+    found = advise(Evidence(PRESENT, others, own_kernels=Interval(500.0)))
     assert [each.question for each in found] == ["Q4", "Q5", "Q6"]
     assert _of(found, "Q4").settings == ("spec.server.onnxRuntime.graphOptimization=Extended",)
     assert _of(found, "Q5").settings == ("spec.model.uri=file:/f.onnx",)
@@ -138,8 +190,8 @@ def test_a_question_whose_variants_are_not_faster_says_what_was_tried() -> None:
         Evidence(
             PRESENT,
             (slower,),
-            own_kernels_ns=500.0,
-            layer_ns={"Relu": [100.0]},
+            own_kernels=Interval(500.0),
+            layer_times={"Relu": [Interval(100.0)]},
             not_rewritten={"Fused": "No pattern was found."},
         )
     )

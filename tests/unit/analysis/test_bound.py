@@ -77,6 +77,22 @@ def test_the_bounds_of_a_diamond() -> None:
     assert found.by_engine == {"openvino": 2, "onnxruntime": 2}
 
 
+def test_the_ends_of_a_bound_follow_from_the_spreads_of_its_timings() -> None:
+    """At the low ends the branches of the diamond are shorter, at the high ends longer."""
+    best = {
+        key: each.model_copy(update={"spread_nanoseconds": each.nanoseconds * 0.1349})
+        for key, each in best_timings(TIMINGS, "FP32").items()
+    }
+    found = lower_bound(DIAMOND, best)
+    sequential, branches = found.sequential, found.branches
+    assert (sequential.value, branches.value) == (145.0, 20.0)
+    assert (sequential.low, sequential.high) == pytest.approx((145 * 0.804, 145 * 1.196))
+    assert (branches.low, branches.high) == pytest.approx((20 * 0.804, 20 * 1.196))
+    best["c"] = TIMINGS[5]
+    assert lower_bound(DIAMOND, best).sequential == Interval(145.0)
+    assert lower_bound(DIAMOND, best).branches == Interval(20.0)
+
+
 def test_an_empty_graph_has_no_cost() -> None:
     """Nothing to compute takes no time, and is covered."""
     assert critical_path([], lambda _: 1.0) == 0.0

@@ -1,7 +1,9 @@
 """Advice on a GPU follows from planted timings of layers."""
 
+import pytest
+
 from inferometer_analysis.advice import Advice, Evidence, MeasuredVariant
-from inferometer_analysis.bound import Bound
+from inferometer_analysis.bound import Bound, PathTimes
 from inferometer_analysis.gpu_advice import GpuEvidence, advise_on_gpu
 from inferometer_analysis.layer_work import GraphLayer
 from inferometer_api.layers.timings import KernelTiming
@@ -34,13 +36,15 @@ def _timing(
 
 
 def _bound(sequential_ns: float) -> Bound:
-    return Bound(sequential_ns, sequential_ns, 3, 3, (), {})
+    low, high = (PathTimes(each * sequential_ns, each * sequential_ns) for each in (0.9, 1.1))
+    return Bound(sequential_ns, sequential_ns, 3, 3, (), {}, (low, high))
 
 
 def _advice(
     best: KernelTiming,
     own: KernelTiming,
     busy_ns: float = 100_000,
+    busy_spread_ns: float | None = 1349.0,
     fp16_ns: float = 60_000,
     others: tuple[MeasuredVariant, ...] = (),
 ) -> dict[str, Advice]:
@@ -51,6 +55,7 @@ def _advice(
         {"conv": best, "softmax": softmax},
         busy_ns,
         {"FP16": _bound(fp16_ns)},
+        busy_spread_ns,
     )
     found = advise_on_gpu(Evidence(_PRESENT, others, bound=_bound(60_000)), gpu)
     return {each.question: each for each in found}
@@ -87,7 +92,12 @@ def test_a_gpu_that_is_busy_throughout_has_no_gaps() -> None:
     """Otherwise the gain is the share of the time in which it waits."""
     own = _timing("onnxruntime", 30_000, 0)
     assert "Q4" not in _advice(own, own)
-    assert _advice(own, own, busy_ns=25_000)["Q4"].gain.value == 0.75
+    found = _advice(own, own, busy_ns=25_000)["Q4"]
+    assert found.gain.value == 0.75
+    assert (found.gain.low, found.gain.high) == pytest.approx((0.75 - 0.0196, 0.75 + 0.0196))
+    without = _advice(own, own, busy_ns=25_000, busy_spread_ns=None)["Q4"]
+    assert (without.gain.low, without.gain.high) == (None, None)
+    assert "no spread" in without.why_no_interval
 
 
 def test_tensor_cores_are_counted_among_the_layers_that_multiply() -> None:
@@ -98,6 +108,7 @@ def test_tensor_cores_are_counted_among_the_layers_that_multiply() -> None:
         advice.sentence
     )
     assert advice.gain.value == 0.15
+    assert (advice.gain.low, advice.gain.high) == pytest.approx((0.54 - 0.495, 0.66 - 0.405))
     assert advice.why_not == "The model in FP16 was not measured."
     assert "Q6" not in _advice(own, own)
 

@@ -2,7 +2,17 @@
 
 import pytest
 
-from inferometer_analysis.samples import Interval, difference, median_interval, trimmed_mean
+from inferometer_analysis.samples import (
+    Interval,
+    difference,
+    median_interval,
+    minus,
+    rest,
+    share,
+    spread_interval,
+    total,
+    trimmed_mean,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,3 +53,31 @@ def test_a_difference_is_paired() -> None:
     """What affects both runs of a round does not widen the interval of their difference."""
     drift = [10.0, 50.0, 20.0, 90.0, 30.0, 70.0]
     assert difference([each + 2 for each in drift], drift) == Interval(2.0, 2.0, 2.0)
+
+
+def test_the_interval_of_a_spread_is_that_of_one_round() -> None:
+    """Quartiles of a normal distribution are 1.349 standard deviations apart."""
+    found = spread_interval(100.0, 13.49)
+    assert (found.low, found.high) == pytest.approx((100 - 19.6, 100 + 19.6))
+    assert spread_interval(1.0, 13.49).low == 0.0
+    assert spread_interval(1.0, None) == Interval(1.0)
+
+
+def test_intervals_of_sums_and_shares_have_the_worst_ends() -> None:
+    """They cover the figure also if all errors are one."""
+    one, other = Interval(10.0, 8.0, 12.0), Interval(20.0, 19.0, 22.0)
+    assert total([one, other]) == Interval(30.0, 27.0, 34.0)
+    assert minus(other, one) == Interval(10.0, 7.0, 14.0)
+    assert share(one, other) == Interval(0.5, 8 / 22, 12 / 19)
+    assert rest(share(one, other)) == Interval(0.5, 1 - 12 / 19, 1 - 8 / 22)
+    assert total([]) == Interval(0.0, 0.0, 0.0)
+
+
+def test_a_figure_without_bounds_takes_them_from_all_that_follows() -> None:
+    """No bounds are made up."""
+    one, other = Interval(10.0), Interval(20.0, 19.0, 22.0)
+    assert total([one, other]) == Interval(30.0)
+    assert minus(other, one) == Interval(10.0)
+    assert share(one, other) == Interval(0.5)
+    assert share(other, one) == Interval(2.0)
+    assert rest(one) == Interval(-9.0)

@@ -37,6 +37,7 @@ class RecordedGpu:
         self.requests: list[TimingRequest] = []
         self.slowness: list[float] = []
         """By how much kernels are slower in each request; in later ones they are as recorded."""
+        self.has_spreads = True
 
     def time_layers(self, request: TimingRequest, _: Callable[[int, int], None]) -> LayerTimings:
         """Return the timings of a precision, of the layers that are wanted."""
@@ -49,7 +50,12 @@ class RecordedGpu:
             update={
                 "graphs": [],
                 "kernels": [
-                    each.model_copy(update={"nanoseconds": slowness * each.nanoseconds})
+                    each.model_copy(
+                        update={
+                            "nanoseconds": slowness * each.nanoseconds,
+                            **({} if self.has_spreads else {"spread_nanoseconds": None}),
+                        }
+                    )
                     for each in found.kernels
                     if each.key in wanted
                 ],
@@ -127,6 +133,23 @@ def test_the_layers_of_a_wrong_bound_are_timed_once_more(
     first, second, third = gpu.requests
     assert second.suite.bricks == first.suite.bricks
     assert [len(each.variants) for each in (first, second, third)] == [3, 0, 3]
+    assert third.suite.bricks == {}
+
+
+def test_timings_of_an_earlier_version_are_replaced(
+    gpu: RecordedGpu, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They have no spread. Later ones count, also if they are slower."""
+    gpu.slowness = [0.9, 1.0]
+    for has_spreads, milliseconds in ((False, "0.414"), (True, "0.460"), (True, "0.460")):
+        gpu.has_spreads = has_spreads
+        database = str(tmp_path / "layers.db")
+        bound_command.bound(model, device="GPU", fill=True, precision="TF32", database=database)
+        shown = capsys.readouterr().out
+        assert f"Sequential bound: {milliseconds} ms" in shown
+        assert ("(95 %: " in shown) is has_spreads
+    first, second, third = gpu.requests
+    assert second.suite.bricks == first.suite.bricks
     assert third.suite.bricks == {}
 
 

@@ -111,6 +111,75 @@ def test_a_bound_has_the_newest_measurement_and_faster_variants() -> None:
     assert [name for name, _ in row.faster] == ["openvino, FP32, 1 thread"]
 
 
+def _spread() -> LayerTimings:
+    """Return the bound with timings whose quartiles are 10 % apart, next to a reference."""
+    bound = _bound()
+    kernels = [
+        each.model_copy(update={"spread_nanoseconds": each.nanoseconds / 10})
+        for each in bound.kernels
+    ]
+    reference = {"reference_nanoseconds": 500_000, "reference_spread_nanoseconds": 6_000.0}
+    return bound.model_copy(update={"kernels": kernels, **reference})
+
+
+def test_the_noise_floor_of_a_cpu_stands_next_to_the_bound() -> None:
+    """It is that of the product in the same rounds, and that of the layers."""
+    report = bound_report("net", "FP32", PLAIN, None, _spread())
+    sentences = list(bound_sentences(report))
+    assert (
+        "Noise floor: the quartiles of a matrix product of 0.500 ms in the same rounds are 1.2 % "
+        "apart, the quartiles of a layer's timing are 10.0 % apart in the median."
+    ) in sentences
+    assert "Sequential bound: 0.001 ms (95 %: 0.001 to 0.001; fastest layers: 2 by " in "".join(
+        sentences
+    )
+    document = bound_document(report)
+    assert document["noiseFloor"] == {
+        "emptyKernelNanoseconds": None,
+        "referenceNanoseconds": 500_000,
+        "referenceSpread": 0.012,
+        "layerSpread": 0.1,
+    }
+    ends = document["sequentialLowNanoseconds"], document["sequentialHighNanoseconds"]
+    assert ends == (684, 916)
+
+
+def test_timings_of_an_earlier_version_have_no_noise_floor() -> None:
+    """It is not known, and none is made up."""
+    report = bound_report("net", "FP32", PLAIN, None, _bound())
+    assert not any(each.startswith("Noise floor") for each in bound_sentences(report))
+    document = bound_document(report)
+    assert set(document["noiseFloor"].values()) == {None}
+    assert document["sequentialLowNanoseconds"] is None
+
+
+def test_pages_show_the_noise_floor(tmp_path: Path) -> None:
+    """The pages and their answers have it, and the interval of each figure."""
+    with Store(str(tmp_path / "r.db")) as store:
+        client = TestClient(
+            create_app(store, AccessRules(), "1.2.3", lambda: 0.0),
+            base_url="http://127.0.0.1:8090",
+        )
+        keep_timings(store, _bound(), "2026-01-01T00:00:00Z", "layers")
+        assert "Noise floor" not in client.get("/layers").text
+        for path, cells in (("/layers", 2), ("/bounds", 2)):
+            assert client.get(path).text.count(">not known</td>") == cells
+        keep_timings(store, _spread(), "2026-01-02T00:00:00Z", "layers")
+        layers, bounds = (client.get(path).text for path in ("/layers", "/bounds"))
+        words = "quartiles of a matrix product of 0.500 ms in the same rounds are 1.2 % apart"
+        assert words.replace("0.500 ms", "500 us") in layers.replace("µs", "us")
+        assert words in bounds
+        for page in (layers, bounds):
+            assert ">not known</td>" not in page
+        (operator, *_), (bound,) = (
+            client.get(f"/api/v1{path}").json() for path in ("/layers", "/bounds")
+        )
+        assert operator["reference_spread"] == 0.012
+        assert operator["low_nanoseconds"] < operator["nanoseconds"] < operator["high_nanoseconds"]
+        assert bound["low_nanoseconds"] < bound["bound_nanoseconds"] < bound["high_nanoseconds"]
+        assert words in bound["noise_floor"]
+
+
 def test_a_busy_machine_is_named_next_to_the_bound() -> None:
     """Where other processes disturbed most rounds, the latency is called too high."""
     bound = _bound()

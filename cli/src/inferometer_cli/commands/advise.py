@@ -23,6 +23,7 @@ from inferometer_cli.terminal import print_message, print_output
 
 if TYPE_CHECKING:
     from inferometer_analysis.advice import Evidence, MeasuredVariant, Rewriting
+    from inferometer_analysis.samples import Interval
     from inferometer_api.layers.timings import LayerTimings
     from inferometer_cli.local.layers import LayerSettings, Variant
 
@@ -124,14 +125,15 @@ def _composed(
     found: BoundMeasurement, measured: "list[MeasuredVariant]", reasons: dict[str, str]
 ) -> "Evidence":
     from inferometer_analysis.advice import Evidence
-    from inferometer_analysis.bound import best_timings, lower_bound
+    from inferometer_analysis.bound import best_timings, lower_bound, timing_interval
     from inferometer_analysis.layer_work import graph_layers
+    from inferometer_analysis.samples import total
 
     kernels = [*(() if found.known is None else found.known.kernels), *found.measured.kernels]
-    own = {each.key: each.nanoseconds for each in kernels if each.engine == "onnxruntime"}
+    own = {each.key: timing_interval(each) for each in kernels if each.engine == "onnxruntime"}
     layers = graph_layers(found.graph)
     timed = [each for each in layers if not each.is_view]
-    by_operator: dict[str, list[float]] = {}
+    by_operator: dict[str, list[Interval]] = {}
     for layer in timed:
         if layer.key in own:
             by_operator.setdefault(layer.operator, []).append(own[layer.key])
@@ -140,8 +142,8 @@ def _composed(
         present=measured[0],
         others=tuple(measured[1:]),
         bound=lower_bound(layers, best_timings(kernels, _PRECISION)),
-        own_kernels_ns=sum(own[each.key] for each in timed) if is_whole else None,
-        layer_ns=by_operator,
+        own_kernels=total(own[each.key] for each in timed) if is_whole else None,
+        layer_times=by_operator,
         not_rewritten=reasons,
     )
 

@@ -211,6 +211,7 @@ def measure_bound(store: "Store", file: Path, request: BoundRequest) -> BoundMea
         if each.key in variants:
             print_message(f"not measured: {each.key}: {each.reason}")
     keep_here(store, measured, [graph])
+    known = known and _not_timed_again(known, measured)
     found = BoundMeasurement(graph, known, measured)
     is_wrong = bound_report("", request.precision, graph, known, measured).is_wrong
     if not (request.fill and is_wrong):
@@ -222,6 +223,15 @@ def measure_bound(store: "Store", file: Path, request: BoundRequest) -> BoundMea
     fastest = _fastest((*(known.kernels if known else ()), *measured.kernels), again)
     keep_here(store, fastest, [graph])
     return replace(found, measured=fastest.model_copy(update={"variants": measured.variants}))
+
+
+def _not_timed_again(known: "LayerTimings", measured: "LayerTimings") -> "LayerTimings":
+    """Return what was known without the timings that were replaced."""
+    again = {(each.key, each.engine, each.precision) for each in measured.kernels}
+    kernels = [
+        each for each in known.kernels if (each.key, each.engine, each.precision) not in again
+    ]
+    return known.model_copy(update={"kernels": kernels})
 
 
 def _fastest(old: "Iterable[KernelTiming]", new: "LayerTimings") -> "LayerTimings":
@@ -239,7 +249,10 @@ def _missing_layers(
     request: BoundRequest,
     installed: Mapping[str, str],
 ) -> "BrickSuite":
-    """Return the layers that take time and that an engine has neither timed nor refused."""
+    """Return the layers that take time and that an engine has neither timed nor refused.
+
+    Timings without a spread, of an earlier version, are replaced.
+    """
     from inferometer_analysis.bricks.split import compose_suite
     from inferometer_analysis.layer_work import is_view, why_not_alone
     from inferometer_serving.layers.gpu.problems import has_kernels
@@ -248,7 +261,7 @@ def _missing_layers(
     tried |= {
         (each.key, each.engine)
         for each in (() if known is None else known.kernels)
-        if each.precision in ("", request.precision)
+        if each.precision in ("", request.precision) and each.spread_nanoseconds is not None
     }
     is_on_gpu = request.settings.device == "GPU"
     # The libraries of a GPU have kernels for some layers only; ONNX Runtime has them for all.

@@ -1,6 +1,7 @@
 """Measures what advice on a GPU follows from: variants of a model, its layers and its bounds."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -51,8 +52,13 @@ def evidence_on_gpu(
     measured = measured_variants(found.measured, variants, file)
     if not measured or measured[0].provider_option or measured[0].model:
         raise FailedError("ONNX Runtime does not take this model on the GPU.")
-    busy_ns = found.measured.variants[variants[0].name].busy_nanoseconds
-    return gpu_evidence(measured, _timings(found, _PRESENT, busy_ns), lower)
+    first = found.measured.variants[variants[0].name]
+    present = replace(
+        _timings(found, _PRESENT),
+        busy_ns=first.busy_nanoseconds,
+        busy_spread_ns=first.busy_spread_nanoseconds,
+    )
+    return gpu_evidence(measured, present, lower)
 
 
 def _halve(file: Path, settings: LayerSettings) -> Path | None:
@@ -64,6 +70,6 @@ def _halve(file: Path, settings: LayerSettings) -> Path | None:
         return None
 
 
-def _timings(found: BoundMeasurement, precision: str, busy_ns: float | None = None) -> GpuTimings:
+def _timings(found: BoundMeasurement, precision: str) -> GpuTimings:
     known = () if found.known is None else found.known.kernels
-    return GpuTimings(precision, found.graph, [*known, *found.measured.kernels], busy_ns)
+    return GpuTimings(precision, found.graph, [*known, *found.measured.kernels])

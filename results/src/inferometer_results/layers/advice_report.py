@@ -48,6 +48,7 @@ def advice_document(report: AdviceReport) -> dict[str, Any]:
                 "title": each.title,
                 "sentence": each.sentence,
                 "predictedGain": _gain(each.gain),
+                "whyNoInterval": each.why_no_interval,
                 "predictedServedGain": report.served_gain(at),
                 "achievedGain": _gain(report.achieved[at]) if at in report.achieved else None,
                 "settings": list(each.settings),
@@ -79,7 +80,8 @@ def advice_sentences(report: AdviceReport) -> Iterator[str]:
         yield f"{each.question} {each.title}: {each.sentence}"
         if each.settings:
             yield f"  Apply: {'  '.join(f'--set {setting}' for setting in each.settings)}"
-        yield f"  Predicted gain: {_percent(each.gain)}"
+        reason = f" (no interval: {each.why_no_interval})" if each.why_no_interval else ""
+        yield f"  Predicted gain: {_percent(each.gain)}{reason}"
         if at in report.achieved:
             served = report.served_gain(at)
             of_it = "" if served is None else f"; predicted of that: {100 * served:.1f} %"

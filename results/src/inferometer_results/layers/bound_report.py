@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from inferometer_analysis.bound import (
@@ -14,7 +15,7 @@ from inferometer_analysis.bound import (
 from inferometer_analysis.layer_work import GraphLayer, graph_layers
 from inferometer_analysis.samples import Interval, median_interval
 from inferometer_api.layers.graph import LayerGraph
-from inferometer_api.layers.timings import LayerFailure, LayerTimings, MachineState
+from inferometer_api.layers.timings import KernelTiming, LayerFailure, LayerTimings, MachineState
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.peaks import NodePeak, bandwidth_peak, product_peak
 from inferometer_api.wording import counted
@@ -22,6 +23,42 @@ from inferometer_api.wording import counted
 _MOST_NAMED = 10
 _DEFAULT = "Default"
 _OPTION_WORDS = {"CudaGraph": "as one CUDA graph", "ChannelsLast": "channels last"}
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseFloor:
+    """How far apart equal measurements lay."""
+
+    empty_kernel_ns: int = 0
+    """The duration of an empty kernel on a GPU; 0 on a CPU."""
+    reference_ns: int = 0
+    """How long the same matrix product took in the rounds of the measurement, on a CPU; 0 if it was
+    not timed."""
+    reference_spread: float | None = None
+    """The distance of the quartiles of the product, as a share."""
+    layer_spread: float | None = None
+    """The same of the timings that the bound joins: the median over them."""
+
+    @property
+    def words(self) -> str:
+        """The floor in a sentence; empty if nothing is known of it."""
+        if self.empty_kernel_ns:
+            first = f"an empty kernel takes {self.empty_kernel_ns / 1e3:.2f} us"
+        elif self.reference_ns and self.reference_spread is not None:
+            first = (
+                f"the quartiles of a matrix product of {_milliseconds(self.reference_ns)} in the "
+                f"same rounds are {100 * self.reference_spread:.1f} % apart"
+            )
+        else:
+            first = ""
+        second = (
+            f"the quartiles of a layer's timing are {100 * self.layer_spread:.1f} % apart in the "
+            "median"
+            if self.layer_spread is not None
+            else ""
+        )
+        found = ", ".join(each for each in (first, second) if each)
+        return f"Noise floor: {found}." if found else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +87,7 @@ class BoundReport:
     """Of each variant."""
     busy: Mapping[str, float] = field(default_factory=dict)
     """How long a GPU works for one inference, in ns, by the name of the variant."""
-    floor_ns: int = 0
-    """The duration of an empty kernel on a GPU."""
+    floor: NoiseFloor = field(default_factory=NoiseFloor)
 
     @property
     def fastest(self) -> Interval | None:
@@ -84,13 +120,14 @@ def bound_report(
     timings = (*(() if known is None else known.kernels), *measured.kernels)
     machine = measured.machine
     flops = machine.peak_flops(precision)
+    best = best_timings(timings, precision)
     has_peaks = flops > 0 and machine.copy_bytes_per_second > 0
     arithmetic = _higher(flops, product_peak(node, precision, machine))
     bandwidth = _higher(machine.copy_bytes_per_second, bandwidth_peak(node, machine))
     return BoundReport(
         model=model,
         precision=precision,
-        bound=lower_bound(layers, best_timings(timings, precision)),
+        bound=lower_bound(layers, best),
         roofline_ns=roofline_bound(layers, arithmetic.rate, bandwidth.rate) if has_peaks else None,
         measured={
             name: median_interval(each.nanoseconds)
@@ -113,7 +150,21 @@ def bound_report(
             for name, each in measured.variants.items()
             if each.busy_nanoseconds is not None
         },
-        floor_ns=measured.node_nanoseconds if machine.device == "GPU" else 0,
+        floor=_floor(measured, [best[each.key] for each in layers if each.key in best]),
+    )
+
+
+def _floor(measured: LayerTimings, timings: Sequence[KernelTiming]) -> NoiseFloor:
+    spreads = [
+        each.spread_nanoseconds / each.nanoseconds
+        for each in timings
+        if each.spread_nanoseconds is not None and each.nanoseconds > 0
+    ]
+    return NoiseFloor(
+        empty_kernel_ns=measured.node_nanoseconds if measured.machine.device == "GPU" else 0,
+        reference_ns=measured.reference_nanoseconds,
+        reference_spread=measured.reference_spread,
+        layer_spread=median(spreads) if spreads else None,
     )
 
 
@@ -137,8 +188,10 @@ def bound_document(report: BoundReport) -> dict[str, Any]:
         "model": report.model,
         "precision": report.precision,
         "sequentialNanoseconds": round(bound.sequential_ns),
+        "sequentialLowNanoseconds": _rounded(bound.sequential.low),
+        "sequentialHighNanoseconds": _rounded(bound.sequential.high),
         "criticalPathNanoseconds": round(bound.critical_path_ns),
-        "rooflineNanoseconds": None if report.roofline_ns is None else round(report.roofline_ns),
+        "rooflineNanoseconds": _rounded(report.roofline_ns),
         "coverage": round(bound.coverage, 4),
         "layers": bound.layers,
         "layersByEngine": dict(bound.by_engine),
@@ -156,6 +209,12 @@ def bound_document(report: BoundReport) -> dict[str, Any]:
             for name, each in report.measured.items()
         },
         "boundIsWrong": report.is_wrong,
+        "noiseFloor": {
+            "emptyKernelNanoseconds": report.floor.empty_kernel_ns or None,
+            "referenceNanoseconds": report.floor.reference_ns or None,
+            "referenceSpread": report.floor.reference_spread,
+            "layerSpread": report.floor.layer_spread,
+        },
         "flopsPerSecond": report.arithmetic.rate,
         "bytesPerSecond": report.bandwidth.rate,
         "sentences": list(bound_sentences(report)),
@@ -165,9 +224,13 @@ def bound_document(report: BoundReport) -> dict[str, Any]:
 def _interval(found: Interval) -> dict[str, int | None]:
     return {
         "nanoseconds": round(found.value),
-        "lowNanoseconds": None if found.low is None else round(found.low),
-        "highNanoseconds": None if found.high is None else round(found.high),
+        "lowNanoseconds": _rounded(found.low),
+        "highNanoseconds": _rounded(found.high),
     }
+
+
+def _rounded(value: float | None) -> int | None:
+    return None if value is None else round(value)
 
 
 def bound_sentences(report: BoundReport, *, advises_fill: bool = True) -> Iterator[str]:
@@ -179,7 +242,10 @@ def bound_sentences(report: BoundReport, *, advises_fill: bool = True) -> Iterat
     )
     if bound.covered:
         share = ", ".join(f"{count} by {name}" for name, count in bound.by_engine.items())
-        yield f"Sequential bound: {_milliseconds(bound.sequential_ns)} (fastest layers: {share})."
+        yield (
+            f"Sequential bound: {_milliseconds(bound.sequential_ns)} "
+            f"({_ends(bound.sequential)}fastest layers: {share})."
+        )
         yield f"Critical path: {_milliseconds(bound.critical_path_ns)}."
     if report.roofline_ns is not None:
         yield (
@@ -217,11 +283,10 @@ def _measured_sentences(report: BoundReport) -> Iterator[str]:
         )
         if name in report.busy:
             yield f"  The GPU works for {_milliseconds(report.busy[name])} of it."
-    if report.floor_ns and report.measured:
-        yield (
-            f"Noise floor: an empty kernel takes {report.floor_ns / 1e3:.2f} us. Transfers of "
-            "inputs and outputs are part of no figure."
-        )
+    if report.floor.words and report.measured:
+        yield report.floor.words
+    if report.machine.device == "GPU" and report.measured:
+        yield "Transfers of inputs and outputs are part of no figure."
     for name, effective in report.others.items():
         yield (
             f"Not compared: {variant_words(name, report.machine.device)}. It computed in "
@@ -248,6 +313,12 @@ def variant_words(name: str, device: str) -> str:
     if device == "CPU":
         words.append(counted(int(threads), "thread"))
     return ", ".join((*words, *(_OPTION_WORDS.get(each, each) for each in others)))
+
+
+def _ends(found: Interval) -> str:
+    if found.low is None or found.high is None:
+        return ""
+    return f"95 %: {found.low / 1e6:.3f} to {found.high / 1e6:.3f}; "
 
 
 def _missing_sentences(bound: Bound) -> Iterator[str]:

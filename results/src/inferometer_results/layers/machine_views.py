@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from inferometer_analysis.advice import paired_gain
+from inferometer_analysis.bound import timing_interval
 from inferometer_analysis.bricks.interpolate import Interpolation
 from inferometer_analysis.bricks.predict import Prediction, predict
-from inferometer_analysis.samples import Interval
+from inferometer_analysis.samples import Interval, total
 from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import LayerTimings, MachineState
 from inferometer_api.nodes.characteristics import NodeCharacteristics
@@ -15,6 +16,17 @@ from inferometer_results.layers.bound_report import BoundReport, bound_report, v
 from inferometer_results.store.layer_timings import joined
 
 _PRECISION = "FP32"
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOperator:
+    """The unique layers of one operator that were timed on a machine."""
+
+    name: str | None
+    """None on a machine without any."""
+    layers: int
+    nanoseconds: Interval
+    """Of all of them together, the fastest kernel of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +41,19 @@ class LayerMachine:
         return self.timings.machine
 
     @property
-    def operators(self) -> list[tuple[str, int, float]]:
-        """The operators whose kernels were timed: name, layers, ns of all of them together."""
+    def operators(self) -> list[TimedOperator]:
+        """The operators whose kernels were timed, the slowest first."""
         names = {
             key: layer.operator
             for graph in self.timings.graphs
             for key, layer in graph.layers.items()
         }
-        fastest: dict[str, float] = {}
-        for each in self.timings.kernels:
-            fastest[each.key] = min(each.nanoseconds, fastest.get(each.key, each.nanoseconds))
-        found: dict[str, list[float]] = {}
-        for key, nanoseconds in fastest.items():
-            found.setdefault(names.get(key, "unknown"), []).append(nanoseconds)
-        rows = [(name, len(each), sum(each)) for name, each in found.items()]
-        return sorted(rows, key=lambda row: -row[2])
+        found: dict[str, list[Interval]] = {}
+        kernels = sorted(self.timings.kernels, key=lambda each: -each.nanoseconds)
+        for key, fastest in {each.key: each for each in kernels}.items():
+            found.setdefault(names.get(key, "unknown"), []).append(timing_interval(fastest))
+        rows = (TimedOperator(name, len(each), total(each)) for name, each in found.items())
+        return sorted(rows, key=lambda row: -row.nanoseconds.value)
 
 
 @dataclass(frozen=True, slots=True)

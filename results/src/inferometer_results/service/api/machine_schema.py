@@ -17,10 +17,16 @@ class TimedOperatorRow(BaseModel):
     kernels: int
     memory_bytes_per_second: float
     cache_bytes_per_second: float
+    reference_spread: float | None
+    """The noise floor: how far apart the quartiles of a matrix product in the same rounds are, as a
+    share of it; null if it is not known."""
     operator: str | None
     layers: int
     nanoseconds: float
     """Of all these layers, the fastest kernel of each."""
+    low_nanoseconds: float | None
+    high_nanoseconds: float | None
+    """The 95 % interval of that; null if a timing has no spread."""
 
 
 class BoundModelRow(BaseModel):
@@ -34,6 +40,11 @@ class BoundModelRow(BaseModel):
     threads: int
     precision: str
     bound_nanoseconds: float
+    low_nanoseconds: float | None
+    high_nanoseconds: float | None
+    """The 95 % interval of the bound; null if a timing has no spread."""
+    noise_floor: str
+    """One sentence; empty if nothing is known of it."""
     wrong: bool
     """The bound is above the measured latency."""
     critical_path_nanoseconds: float

@@ -6,9 +6,15 @@ from typing import Annotated, Any
 from fastapi import Query, Response
 from pydantic import BaseModel
 
+from inferometer_analysis.samples import Interval
 from inferometer_api.nodes.changes import MeasuredFigure
 from inferometer_api.nodes.headlines import HEADLINES, machine_kind
-from inferometer_results.layers.machine_views import BoundRow, LayerMachine, PredictedLatency
+from inferometer_results.layers.machine_views import (
+    BoundRow,
+    LayerMachine,
+    PredictedLatency,
+    TimedOperator,
+)
 from inferometer_results.nodes.view import newest_headlines, of_kind
 from inferometer_results.service.answers import TableFormat, csv_answer, json_answer
 from inferometer_results.service.api import machine_schema
@@ -126,11 +132,16 @@ def _layer_rows(machine: LayerMachine) -> Iterator[dict[str, Any]]:
         "kernels": len(machine.timings.kernels),
         "memory_bytes_per_second": state.memory_bytes_per_second,
         "cache_bytes_per_second": state.cache_bytes_per_second,
+        "reference_spread": machine.timings.reference_spread,
     }
-    for name, count, nanoseconds in machine.operators:
-        yield own | {"operator": name, "layers": count, "nanoseconds": nanoseconds}
-    if not machine.operators:
-        yield own | {"operator": None, "layers": 0, "nanoseconds": 0.0}
+    for each in machine.operators or [TimedOperator(None, 0, Interval(0.0))]:
+        yield own | {
+            "operator": each.name,
+            "layers": each.layers,
+            "nanoseconds": each.nanoseconds.value,
+            "low_nanoseconds": each.nanoseconds.low,
+            "high_nanoseconds": each.nanoseconds.high,
+        }
 
 
 def _bound_row(row: BoundRow) -> dict[str, Any]:
@@ -142,6 +153,9 @@ def _bound_row(row: BoundRow) -> dict[str, Any]:
         "threads": report.machine.threads,
         "precision": report.precision,
         "bound_nanoseconds": report.bound.sequential_ns,
+        "low_nanoseconds": report.bound.sequential.low,
+        "high_nanoseconds": report.bound.sequential.high,
+        "noise_floor": report.floor.words,
         "wrong": report.is_wrong,
         "critical_path_nanoseconds": report.bound.critical_path_ns,
         "roofline_nanoseconds": report.roofline_ns,

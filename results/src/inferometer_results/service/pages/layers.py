@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from fastapi import Response
 
+from inferometer_analysis.samples import Interval
 from inferometer_results.quantity import duration
 from inferometer_results.service.pages.rendering import render_page
 from inferometer_results.service.views.machines import show_bounds, show_bricks, show_layers
@@ -25,15 +26,24 @@ def _layers(store: Store) -> Callable[..., Response]:
             view=View("/layers", {}),
             machines=show_layers(store),
             duration=duration,
+            between=_between,
         )
 
     return show
 
 
+def _between(found: Interval) -> str:
+    if found.low is None or found.high is None:
+        return "not known"
+    return f"{duration(found.low)} to {duration(found.high)}"
+
+
 def _bounds(store: Store) -> Callable[..., Response]:
     def show() -> Response:
         view, rows = View("/bounds", {}), show_bounds(store)
-        return render_page("bounds.html.j2", view=view, rows=rows, duration=duration)
+        return render_page(
+            "bounds.html.j2", view=view, rows=rows, duration=duration, between=_between
+        )
 
     return show
 
