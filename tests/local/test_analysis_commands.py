@@ -34,8 +34,8 @@ def test_a_profile_has_every_layer(tmp_path: Path, runtime: str) -> None:
     with started(
         tmp_path,
         *("profile", MODEL, "--runtime", runtime, "--batch-sizes", "1,2", "--seconds", "1"),
-        *("--iterations", "10", "--csv", "layers.csv", "--output", "out", *FEW),
-        *("--kernels-csv", "kernels.csv", "--perfetto", "trace.json"),
+        *("--iterations", "10", "--csv", "analyses", "--output", "out", *FEW),
+        *("--perfetto", "trace.json"),
     ) as process:
         ended = process.ended(within_seconds=600)
     assert ended.code in {0, 3}, ended.stderr  # the machine may be busy
@@ -55,11 +55,12 @@ def test_a_profile_has_every_layer(tmp_path: Path, runtime: str) -> None:
         assert ("Kernel" in profile.levels) == has_kernels
         assert ("Kernel" in profile.unavailable) != has_kernels
         assert all(bool(layer.kernel) == has_kernels for layer in profile.layers)
-    rows = list(csv.DictReader((tmp_path / "layers.csv").read_text().splitlines()))
+    layers = tmp_path / "analyses/a2-layer-information-table.csv"
+    rows = list(csv.DictReader(layers.read_text().splitlines()))
     assert len(rows) == sum(len(step.profile.layers) for step in scenario.steps if step.profile)
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert sum(event["ph"] == "X" for event in events) == len(rows)
-    assert (tmp_path / "kernels.csv").read_text() == ""  # of a GPU alone
+    assert list((tmp_path / "analyses").glob("a8-*")) == []  # of a GPU alone
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Layers of batch 2" in page
     assert ("Kernels of batch 2" in page) == (runtime == "OpenVino")

@@ -26,10 +26,8 @@ from inferometer_api.results.result import (
     GpuProfile,
     KernelProfile,
     LayerProfile,
-    ResultDocument,
     StepProfile,
 )
-from inferometer_results.profile import csv_of, profiled_steps
 
 _SINGLE = "float"
 NO_LAYER = "no layer: copies of inputs and outputs"
@@ -213,30 +211,40 @@ def gpu_sentences(profile: StepProfile) -> Iterator[str]:
     )
 
 
-def kernel_documents(document: ResultDocument) -> list[dict[str, Any]]:
-    """Return A8 of every profiled step as rows with named values, the longest kernels first."""
-    return [
-        {
-            "scenario": each.scenario.name,
-            "repeat": each.scenario.repeat,
-            "batchSize": each.step.batch_size,
-            **_values(kernel, row, each.profile),
+def kernel_values(profile: StepProfile) -> Iterator[dict[str, Any]]:
+    """Yield A8: each kernel with named values, the longest first."""
+    for kernel, row in gpu_kernel_rows(profile):
+        yield _values(kernel, row, profile)
+
+
+def kernel_rooflines(profile: StepProfile) -> Iterator[dict[str, Any]]:
+    """Yield A9: each kernel with its intensity and throughput, the longest first."""
+    for kernel, row in gpu_kernel_rows(profile):
+        yield {
+            "index": kernel.index,
+            "name": kernel.name,
+            "flopsPerByte": row.intensity,
+            "flopsPerSecond": row.flops_per_second,
+            "bound": kernel_bound(kernel, row, profile),
         }
-        for each in profiled_steps(document)
-        for kernel, row in _a8(each.profile)
-    ]
 
 
-def _a8(profile: StepProfile) -> Iterator[tuple[KernelProfile, KernelRow]]:
+def gpu_kernel_rows(profile: StepProfile) -> Iterator[tuple[KernelProfile, KernelRow]]:
+    """Yield A8: each kernel with its figures, the most time-consuming first."""
     kernels = gpu_kernels(profile)
     profiles = {id(kernel): each for kernel, each in zip(kernels, profile.kernels, strict=True)}
     for kernel, row in kernel_information(kernels, _model_ns(profile)):
         yield profiles[id(kernel)], row
 
 
-def _values(kernel: KernelProfile, row: KernelRow, profile: StepProfile) -> dict[str, Any]:
+def kernel_bound(kernel: KernelProfile, row: KernelRow, profile: StepProfile) -> str:
+    """Return what limits a kernel by the roofline; empty if that is not known."""
     types = _on_tensor_cores(profile)
     processor = processor_of(profile.gpu, [types[kernel.layer]] if kernel.tensor_cores else [])
+    return bound_of(row, processor)
+
+
+def _values(kernel: KernelProfile, row: KernelRow, profile: StepProfile) -> dict[str, Any]:
     layer = next((each for each in profile.layers if each.index == kernel.layer), None)
     return {
         "index": kernel.index,
@@ -256,10 +264,5 @@ def _values(kernel: KernelProfile, row: KernelRow, profile: StepProfile) -> dict
         "computedFlops": row.flops,
         "computedReadBytes": row.read_bytes,
         "computedWrittenBytes": row.written_bytes,
-        "bound": bound_of(row, processor),
+        "bound": kernel_bound(kernel, row, profile),
     }
-
-
-def kernels_csv(document: ResultDocument) -> str:
-    """Return the kernels of every profiled step as CSV with a heading; empty without kernels."""
-    return csv_of(kernel_documents(document))

@@ -1,16 +1,12 @@
 """The profiles in a result, as rows of XSP's analyses A1 to A7 and of the engine's kernels."""
 
-import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from statistics import median
-from typing import Any
 
 from inferometer_analysis.layers import (
     ProfiledLayer,
     TypeRow,
-    layer_information,
     layer_types,
     outermost,
     thirds,
@@ -168,45 +164,6 @@ def kernel_rows(profile: StepProfile) -> list[tuple[str, int, float, float]]:
         for latency in (sum(layer.latency_ns for layer in group),)
     ]
     return sorted(rows, key=lambda row: -row[2])
-
-
-def layer_documents(document: ResultDocument) -> list[dict[str, Any]]:
-    """Return A2 of every profiled step as rows with named values, the longest layers first."""
-    return [
-        {
-            "scenario": each.scenario.name,
-            "repeat": each.scenario.repeat,
-            "batchSize": each.step.batch_size,
-            "index": row.layer.index,
-            "name": row.layer.name,
-            "operator": row.layer.operator,
-            "shape": "x".join(map(str, row.layer.shape)),
-            "datatype": row.layer.datatype,
-            "kernel": row.layer.kernel,
-            "nanoseconds": round(row.latency_ns),
-            "share": round(row.share, 6),
-            "outputBytes": row.layer.output_bytes,
-            "outer": row.layer.outer,
-        }
-        for each in profiled_steps(document)
-        for row in layer_information(layers_of(each.profile))
-    ]
-
-
-def layers_csv(document: ResultDocument) -> str:
-    """Return the layers of every profiled step as CSV with a heading; empty without layers."""
-    return csv_of(layer_documents(document))
-
-
-def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows of equal keys as CSV with a heading; empty without rows."""
-    if not rows:
-        return ""
-    text = StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def _milliseconds(found: Interval) -> str:

@@ -7,6 +7,7 @@ from io import StringIO
 import pytest
 
 from inferometer_api.results.result import ResultDocument, StepProfile
+from inferometer_results.analyses import ANALYSES, analysis_documents, analysis_files
 from inferometer_results.export.profile_trace import profile_trace
 from inferometer_results.gpu_kernels import (
     gpu_kernels,
@@ -14,8 +15,6 @@ from inferometer_results.gpu_kernels import (
     gpu_rows_by_layer,
     gpu_rows_by_name,
     gpu_sentences,
-    kernel_documents,
-    kernels_csv,
     layer_work,
     processor_of,
 )
@@ -144,6 +143,7 @@ def test_sentences_have_the_overhead_of_each_level() -> None:
 def test_the_report_has_kernels_and_their_layers() -> None:
     """Both tables are in the page, without those of the engine's own kernels."""
     page = render_report(_document())
+    assert all(f"{analysis.title}" in page for analysis in ANALYSES)
     assert "The GPU&#39;s kernels by name" in page
     assert "The GPU&#39;s work by layer" in page
     assert "_UnaryElementWise" in page
@@ -152,17 +152,27 @@ def test_the_report_has_kernels_and_their_layers() -> None:
 
 def test_csv_and_rows_have_each_kernel() -> None:
     """The longest first, with launch geometry and computed work."""
-    rows = kernel_documents(_document())
+    found = analysis_documents(_document())
+    rows = found["a8"]["rows"]
     assert len(rows) == 103
     assert [row["nanoseconds"] for row in rows] == sorted(
         (row["nanoseconds"] for row in rows), reverse=True
     )
-    read = list(csv.DictReader(StringIO(kernels_csv(_document()))))
+    assert all(each["rows"] for each in found.values())
+    files = analysis_files(_document())
+    assert len(files) == 15
+    read = list(csv.DictReader(StringIO(files["a8-gpu-kernel-information-table.csv"])))
     assert read[0]["name"] == rows[0]["name"]
     kernel = next(row for row in rows if row["kind"] == "Kernel")
     assert kernel["layerName"]
     assert kernel["grid"].count("x") == 2
-    assert kernels_csv(_document(StepProfile())) == ""
+    (model,) = found["a15"]["rows"]
+    assert model["computedFlops"] == gpu_row_of_model(recorded_profile()).flops
+    by_layer = gpu_rows_by_layer(recorded_profile())
+    assert [row["flopsPerByte"] for row in found["a14"]["rows"]] == [
+        each.row.intensity for each in by_layer
+    ]
+    assert analysis_files(_document(StepProfile())) == {}
 
 
 def test_the_timeline_has_launches_layers_and_streams() -> None:

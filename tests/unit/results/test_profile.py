@@ -6,12 +6,12 @@ from io import StringIO
 
 from inferometer_api.results.reading import ReadResult
 from inferometer_api.results.result import LayerProfile, ResultDocument, StepProfile
+from inferometer_results.analyses import analysis_documents, analysis_files
 from inferometer_results.compare.comparison import compare
 from inferometer_results.profile import (
     ProfiledStep,
     batch_sentence,
     kernel_rows,
-    layers_csv,
     layers_share,
     profiled_steps,
     sentences_of,
@@ -104,14 +104,34 @@ def test_the_best_batch_is_named() -> None:
 
 def test_every_layer_is_a_row_of_csv() -> None:
     """The CSV has a row for each layer of each step, the longest first."""
-    rows = list(csv.DictReader(StringIO(layers_csv(_document()))))
+    files = analysis_files(_document())
+    rows = list(csv.DictReader(StringIO(files["a2-layer-information-table.csv"])))
     assert len(rows) == 9
     assert (rows[0]["name"], rows[0]["nanoseconds"], rows[0]["batchSize"]) == (
         "layer<0>",
         "6000",
         "1",
     )
-    assert layers_csv(a_result()) == ""
+    assert analysis_files(a_result()) == {}
+
+
+def test_a_cpu_has_its_analyses_and_the_reason_for_the_others() -> None:
+    """A1 to A7 and the engine's kernels by name have rows; those of a GPU say why not."""
+    found = analysis_documents(_document())
+    assert list(found) == [f"a{number}" for number in range(1, 16)]
+    assert [row["batchSize"] for row in found["a1"]["rows"]] == [1, 8, 32]
+    assert [row["nanoseconds"] for row in found["a3"]["rows"][:3]] == [6_000, 1_000, 2_000]
+    assert [row["outputBytes"] for row in found["a4"]["rows"][:3]] == [32, 32, 32]
+    types = [(row["type"], row["layers"]) for row in found["a5"]["rows"][:2]]
+    assert types == [("Conv", 2), ("Relu", 1)]
+    assert [row["nanoseconds"] for row in found["a6"]["rows"][:2]] == [7_000, 2_000]
+    assert [row["outputBytes"] for row in found["a7"]["rows"][:2]] == [64, 32]
+    assert [row["name"] for row in found["a10"]["rows"][:2]] == ["brgconv", "gemm"]
+    for key in ("a8", "a9", "a11", "a12", "a13", "a14", "a15"):
+        assert (found[key]["rows"], found[key]["reason"]) == (None, "It has none.")
+    assert analysis_documents(a_result())["a8"]["reason"] == (
+        "The profile has no kernels of a GPU."
+    )
 
 
 def test_no_scenario_of_a_run_with_a_profile_is_judged() -> None:
@@ -131,6 +151,10 @@ def test_the_report_has_layers_and_kernels() -> None:
     """The page has a section for layers and one for kernels, with names escaped."""
     page = render_report(_document())
     assert "Layers of batch 8" in page
+    assert "A1 Model information table" in page
+    layers = "A2 Layer information table, A3 Layer latency, A4 Layer memory allocation"
+    assert layers in page
+    assert "A5 Layer type distribution, A6 Layer latency aggregated by type, A7 Layer" in page
     assert "Kernels of batch 8" in page
     assert "layer&lt;0&gt;" in page
     assert "Kernel level is unavailable: It has none." in page

@@ -64,11 +64,12 @@ _TopOption = Annotated[
     int, typer.Option("--top", min=1, metavar="N", help="Layers to print, the longest first.")
 ]
 _CsvOption = Annotated[
-    Path | None, typer.Option("--csv", metavar="FILE", help="Write all layers to this file.")
-]
-_KernelsCsvOption = Annotated[
     Path | None,
-    typer.Option("--kernels-csv", metavar="FILE", help="Write all kernels of a GPU to this file."),
+    typer.Option(
+        "--csv",
+        metavar="DIR",
+        help="Write the analyses A1 to A15 to this directory, a file for each that has figures.",
+    ),
 ]
 _PerfettoOption = Annotated[
     Path | None,
@@ -88,7 +89,7 @@ _OutputOption = Annotated[
     ),
 ]
 _JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print the layers as JSON instead of the tables.")
+    bool, typer.Option("--json", help="Print the analyses A1 to A15 as JSON instead of tables.")
 ]
 
 
@@ -102,7 +103,6 @@ def profile(  # noqa: PLR0913 - one argument for each option
     seconds: _SecondsOption = None,
     top: _TopOption = 15,
     csv: _CsvOption = None,
-    kernels_csv: _KernelsCsvOption = None,
     perfetto: _PerfettoOption = None,
     output: _OutputOption = None,
     set_: SetOption = None,
@@ -132,7 +132,7 @@ def profile(  # noqa: PLR0913 - one argument for each option
         document = measure(run, base, ending)
         if document.scenarios:
             paths = save_result(document, directory)
-            _write_tables(document, csv, kernels_csv, perfetto)
+            _write_tables(document, csv, perfetto)
             _show(document, top, json=json)
             print_paths(result=paths[0], report=paths[1], stored="")
         if document.outcome.state != "Complete":
@@ -173,27 +173,28 @@ def _numbers(text: str) -> list[int]:
         ) from error
 
 
-def _write_tables(
-    document: ResultDocument, csv: Path | None, kernels_csv: Path | None, perfetto: Path | None
-) -> None:
+def _write_tables(document: ResultDocument, csv: Path | None, perfetto: Path | None) -> None:
+    from inferometer_results.analyses import analysis_files
     from inferometer_results.export.profile_trace import profile_trace
-    from inferometer_results.gpu_kernels import kernels_csv as kernels_table
-    from inferometer_results.profile import layers_csv
 
-    for path, write in ((csv, layers_csv), (kernels_csv, kernels_table), (perfetto, profile_trace)):
-        if path is not None:
-            path.write_text(write(document), encoding="utf-8")
+    if csv is not None:
+        csv.mkdir(parents=True, exist_ok=True)
+        for name, text in analysis_files(document).items():
+            (csv / name).write_text(text, encoding="utf-8")
+    if perfetto is not None:
+        perfetto.write_text(profile_trace(document), encoding="utf-8")
 
 
 def _show(document: ResultDocument, top: int, *, json: bool) -> None:
     from inferometer_cli.tables.profile import print_profiles
     from inferometer_cli.tables.result import print_table
-    from inferometer_results.profile import layer_documents
+    from inferometer_results.analyses import analysis_documents
 
     if json:
         import orjson
 
-        print_output(orjson.dumps(layer_documents(document), option=orjson.OPT_INDENT_2).decode())
+        found = analysis_documents(document)
+        print_output(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
         return
     with flushed_output():
         console = output_console()

@@ -3,19 +3,24 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from inferometer_analysis.kernels import KernelRow
 from inferometer_analysis.layers import layer_information
 from inferometer_api.results.result import ScenarioResult, StepProfile
+from inferometer_results.analyses import analysis_titles
 from inferometer_results.gpu_kernels import (
     NO_LAYER,
-    LayerKernels,
+    gpu_kernel_rows,
+    gpu_row_of_model,
     gpu_rows_by_layer,
     gpu_rows_by_name,
     gpu_sentences,
+    kernel_bound,
 )
 from inferometer_results.profile import (
     ProfiledStep,
     kernel_rows,
     layers_of,
+    models_of,
     sentences_of,
     type_rows,
 )
@@ -33,13 +38,23 @@ class ProfileTables:
 
     label: str
     sentences: tuple[str, ...]
+    model: Table
     layers: Table
     types: Table
     kernels: Table
+    gpu_kernels: Table
+    """Each kernel of a GPU; empty without one."""
+    gpu_model: Table
+    """All kernels of a GPU together; empty without one."""
     gpu_layers: Table
     """The work of a GPU for each layer; empty without one."""
     left_out: int
     """Layers that are not listed."""
+
+    @staticmethod
+    def title(*numbers: int) -> str:
+        """Return the numbers and names of the analyses that one table shows."""
+        return analysis_titles(*numbers)
 
 
 def profile_tables(result: ScenarioResult) -> Iterator[ProfileTables]:
@@ -52,11 +67,13 @@ def profile_tables(result: ScenarioResult) -> Iterator[ProfileTables]:
         yield ProfileTables(
             label=step.label,
             sentences=(*sentences_of(each), *gpu_sentences(step.profile)),
+            model=_model(each),
             layers=_table(
-                ("Layer", "Type", "Output", "Kernel", "Latency", "Share", "Memory"),
+                ("Layer", "Index", "Type", "Output", "Kernel", "Latency", "Share", "Memory"),
                 (
                     (
                         row.layer.name,
+                        str(row.layer.index),
                         row.layer.operator,
                         " x ".join(map(str, row.layer.shape)) or DASH,
                         row.layer.kernel or DASH,
@@ -81,9 +98,59 @@ def profile_tables(result: ScenarioResult) -> Iterator[ProfileTables]:
                 ),
             ),
             kernels=_gpu_kernels(step.profile) if step.profile.kernels else _kernels(step.profile),
+            gpu_kernels=_each_gpu_kernel(step.profile),
+            gpu_model=_gpu_model(step.profile),
             gpu_layers=_gpu_layers(step.profile),
             left_out=max(0, len(rows) - _MOST_LAYERS),
         )
+
+
+def _model(each: ProfiledStep) -> Table:
+    """Return A1 at one batch size."""
+    return _table(
+        ("Batch", "Latency", "Samples/s"),
+        (
+            (str(row.batch_size), duration(row.latency_ns), significant(row.samples_per_second))
+            for row in models_of([each])
+        ),
+    )
+
+
+def _each_gpu_kernel(profile: StepProfile) -> Table:
+    """Return A8 and A9."""
+    layers = {each.index: each.name for each in profile.layers}
+    return _table(
+        ("Kernel", "Layer", "GPU time", "Share", "Work", "Intensity", "Rate", "Bound by"),
+        (
+            (
+                kernel.name,
+                DASH if kernel.layer is None else layers.get(kernel.layer) or str(kernel.layer),
+                duration(row.latency_ns),
+                percent(row.latency_share),
+                *_work(row),
+                kernel_bound(kernel, row, profile) or DASH,
+            )
+            for kernel, row in list(gpu_kernel_rows(profile))[:_MOST_LAYERS]
+        ),
+    )
+
+
+def _gpu_model(profile: StepProfile) -> Table:
+    """Return A15."""
+    rows = [gpu_row_of_model(profile)] if profile.kernels else []
+    return _table(
+        ("Kernels", "GPU time", "Share", "Occupancy at most", "Work", "Intensity", "Rate"),
+        (
+            (
+                str(row.count),
+                duration(row.latency_ns),
+                percent(row.latency_share),
+                DASH if row.occupancy is None else percent(row.occupancy),
+                *_work(row),
+            )
+            for row in rows
+        ),
+    )
 
 
 def _kernels(profile: StepProfile) -> Table:
@@ -124,22 +191,21 @@ def _gpu_layers(profile: StepProfile) -> Table:
                 str(each.row.count),
                 duration(each.row.latency_ns),
                 duration(each.other_ns),
-                *_work(each),
+                *_work(each.row),
+                each.bound or DASH,
             )
             for each in gpu_rows_by_layer(profile)[:_MOST_LAYERS]
         ),
     )
 
 
-def _work(each: LayerKernels) -> tuple[str, str, str, str]:
-    row = each.row
+def _work(row: KernelRow) -> tuple[str, str, str]:
     return (
         DASH if row.flops is None else f"{significant(row.flops / 1e6)} Mflop",
         DASH if row.intensity is None else f"{significant(row.intensity)} flop/B",
         DASH
         if row.flops_per_second is None
         else f"{significant(row.flops_per_second / 1e9)} GFLOP/s",
-        each.bound or DASH,
     )
 
 
