@@ -1,7 +1,9 @@
-"""The cases layers-sum and bounds: the layers of models sum up, and bound their latency."""
+"""The cases layers-sum, profile-overhead and bounds: what the layers of models show."""
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -9,12 +11,24 @@ from typing import Any
 
 from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
-from bench.zoo_study import document, inferometer, study
+from bench.processes import BenchError
+from bench.zoo_study import document, inferometer, run_python, study
 
 from inferometer_analysis.layers import outermost
+from inferometer_analysis.samples import difference
 from inferometer_api.results.reading import read_result
-from inferometer_results.profile import layers_of, layers_share, profiled_steps
+from inferometer_fetch.built_in import cached_model, zoo_cache
+from inferometer_models import zoo
+from inferometer_results.profile import (
+    ProfiledStep,
+    layers_of,
+    layers_share,
+    overhead_of,
+    profiled_steps,
+)
 
+_PAIRS = 150
+_POINTS = 0.03
 _OURS = "Inferometer"
 _PERCENT = Unit(" %", 1, 100)
 _COUNT = Unit("", 0)
@@ -57,13 +71,18 @@ BOUNDED = (
 """20 models of all kinds."""
 
 
-def _profile(model: str) -> dict[str, Any]:
+def _profiled(model: str) -> ProfiledStep:
     with TemporaryDirectory(prefix="inferometer-bench-") as folder:
-        words = ("profile", f"zoo://{model}", "--seconds", "2", "--iterations", "150")
+        words = ("profile", f"zoo://{model}", "--seconds", "2", "--iterations", str(_PAIRS))
         # A busy machine makes the load INVALID, and the profile is there all the same.
         inferometer(*words, "--output", folder, "--json", accepted=(0, 3))
         content = (Path(folder) / "result.json").read_bytes()
     (step,) = profiled_steps(read_result(content, source=model).document)
+    return step
+
+
+def _profile(model: str) -> dict[str, Any]:
+    step = _profiled(model)
     layers = outermost(layers_of(step.profile))
     total_ns = sum(layer.latency_ns for layer in layers)
     return {
@@ -85,6 +104,46 @@ def _sums() -> Figures:
         "median": median(off),
         "worst": max(off),
     }
+
+
+def _overhead(model: str) -> dict[str, Any]:
+    """Return the overhead that a profile reports, and that of ONNX Runtime alone, in ns."""
+    reported = overhead_of(_profiled(model).profile)
+    path = cached_model(zoo.entry(model), zoo_cache())
+    words = ("-m", "bench.bare_runs", "--runs", str(_PAIRS), str(path))
+    times = json.loads(run_python(*words))
+    alone = difference(times["profiled"], times["plain"])
+    if reported is None or None in {reported.low, alone.low}:
+        raise BenchError("There are too few pairs for an interval.")
+    return {
+        "reported": asdict(reported),
+        "alone": asdict(alone),
+        "inference": median(times["plain"]),
+    }
+
+
+def _overheads() -> Figures:
+    found = study("profile-overhead", BOUNDED, _overhead).values()
+    pairs = [(each["reported"], each["alone"]) for each in found]
+    off = [
+        abs(each["reported"]["value"] - each["alone"]["value"]) / each["inference"]
+        for each in found
+    ]
+    return {
+        "covered": sum(one["low"] <= other["value"] <= one["high"] for one, other in pairs),
+        "overlap": sum(
+            one["low"] <= other["high"] and other["low"] <= one["high"] for one, other in pairs
+        ),
+        "within": sum(each <= _POINTS for each in off),
+        "median": median(off),
+        "worst": max(off),
+        "share": median(each["alone"]["value"] / each["inference"] for each in found),
+    }
+
+
+@contextmanager
+def _overheads_stage(_: Place, __: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
+    yield {_OURS: _overheads}
 
 
 @contextmanager
@@ -161,6 +220,39 @@ left there is the profiler, which writes between the layers.""",
         Row("Models within 5 % of the profiled inference", Source(_OURS, "within"), _COUNT),
         Row("Difference from the profiled one, median", Source(_OURS, "median"), _PERCENT),
         Row("Difference from the profiled one, worst", Source(_OURS, "worst"), _PERCENT),
+    ),
+    is_pinned=False,
+)
+PROFILE_OVERHEAD = Case(
+    name="profile-overhead",
+    title="Is the reported overhead of the profiler right?",
+    text="""\
+20 models of the zoo: batch 1, one thread, ONNX Runtime. `inferometer profile` reports what the
+profiler of the layers adds to an inference, with a 95 % interval, from 150 pairs of inferences with
+and without it. The judge is a program of its own, without any part of ours: two sessions of ONNX
+Runtime, one with its profiler, that take turns 150 times. Both give the median difference.""",
+    commands=(".venv/bin/python bench/run.py --case profile-overhead",),
+    sides=(Side(_OURS),),
+    stage=_overheads_stage,
+    minutes=10,
+    repeats=1,
+    rows=(
+        Row(
+            "Models whose reported interval covers the judge's overhead, of 20",
+            Source(_OURS, "covered"),
+            _COUNT,
+            goal=(Bound("figure", "at least", 18),),
+        ),
+        Row("Models whose two intervals overlap", Source(_OURS, "overlap"), _COUNT),
+        Row(
+            "Models within 3 points of an inference, of 20",
+            Source(_OURS, "within"),
+            _COUNT,
+            goal=(Bound("figure", "at least", 20),),
+        ),
+        Row("Difference by an inference, median", Source(_OURS, "median"), _PERCENT),
+        Row("Difference by an inference, worst", Source(_OURS, "worst"), _PERCENT),
+        Row("The judge's overhead by an inference, median", Source(_OURS, "share"), _PERCENT),
     ),
     is_pinned=False,
 )

@@ -14,14 +14,19 @@ from bench.case import Case, Place
 from bench.case_advice import ADVICE
 from bench.case_agent import AGENT_OVERHEAD
 from bench.case_batching import BATCHING
-from bench.case_bricks import BRICKS, BRICKS_BATCHES, BRICKS_GRANULARITY, BRICKS_INTERPOLATED
+from bench.case_bricks import (
+    BRICKS,
+    BRICKS_BATCHES,
+    BRICKS_GRANULARITY,
+    BRICKS_INTERPOLATED,
+)
 from bench.case_cache_mix import MODEL_CACHE_MIX
 from bench.case_client import CLIENT_CASES
 from bench.case_cluster import APPLY_TO_FIRST_QUERY, LAPTOP_AND_CLUSTER
 from bench.case_fleet import FLEET_MASTER, FLEET_WORKERS
 from bench.case_gpu_weights import GPU_WEIGHTS
 from bench.case_judges import MLPERF_JUDGE, PERF_ANALYZER_JUDGE
-from bench.case_layers import BOUNDS, LAYERS_SUM
+from bench.case_layers import BOUNDS, LAYERS_SUM, PROFILE_OVERHEAD
 from bench.case_matrix_units import MATRIX_UNITS
 from bench.case_mlflow import RESULTS_MLFLOW
 from bench.case_model_cache import MODEL_CACHE
@@ -72,6 +77,7 @@ CLUSTER_CASES: tuple[Case, ...] = (
 """Measured only on request: they start a cluster, or an API server."""
 ANALYSIS_CASES: tuple[Case, ...] = (
     LAYERS_SUM,
+    PROFILE_OVERHEAD,
     BOUNDS,
     ADVICE,
     BRICKS,

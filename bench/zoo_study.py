@@ -75,6 +75,17 @@ def inferometer(*words: str, folder: Path = FOLDER, accepted: Sequence[int] = (0
     return done.stdout
 
 
+def run_python(*words: str) -> str:
+    """Return what Python prints with these words. Raises BenchError if it fails."""
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    if done.returncode:
+        last = (done.stderr.strip() or "it said nothing").splitlines()[-1]
+        raise BenchError(f"python {' '.join(words)} ended with {done.returncode}: {last}")
+    return done.stdout
+
+
 def document(*words: str, folder: Path = FOLDER) -> dict[str, Any]:
     """Return the JSON that a command prints. Raises BenchError if it fails."""
     found: dict[str, Any] = json.loads(inferometer(*words, "--json", folder=folder))
