@@ -65,22 +65,26 @@ def inferometer(*words: str, folder: Path = FOLDER, accepted: Sequence[int] = (0
         "XDG_DATA_HOME": str(folder),
         "INFEROMETER_DATABASE": str(folder / "layers.db"),
     }
-    command = [sys.executable, "-m", "inferometer_cli", *words]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, cwd=folder, check=False
-    )
-    if done.returncode not in accepted:
-        last = (done.stderr.strip() or "it said nothing").splitlines()[-1]
-        raise BenchError(f"inferometer {' '.join(words)} ended with {done.returncode}: {last}")
-    return done.stdout
+    command = ("-m", "inferometer_cli", *words)
+    return run_python(*command, folder=folder, environment=environment, accepted=accepted)
 
 
-def run_python(*words: str) -> str:
+def run_python(
+    *words: str,
+    folder: Path = ROOT,
+    environment: Mapping[str, str] | None = None,
+    accepted: Sequence[int] = (0,),
+) -> str:
     """Return what Python prints with these words. Raises BenchError if it fails."""
     done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, cwd=ROOT, check=False
+        [sys.executable, *words],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        check=False,
     )
-    if done.returncode:
+    if done.returncode not in accepted:
         last = (done.stderr.strip() or "it said nothing").splitlines()[-1]
         raise BenchError(f"python {' '.join(words)} ended with {done.returncode}: {last}")
     return done.stdout

@@ -137,7 +137,7 @@ def _newest(name: str, database: str | None) -> "NodeCharacteristics":
     from inferometer_results.store.node_characteristics import known_characteristics
 
     with open_store(database) as store:
-        found = list(known_characteristics(store, name))
+        found = known_characteristics(store, name)
     if not found:
         raise RefusedError(
             f"The database has no measurement of {name}. `inferometer results serve` lists the "
