@@ -1,9 +1,9 @@
 """Runs of a model by ONNX Runtime alone, with its profiler and without, in a process of its own.
 
-    python -m bench.bare_runs --runs 150 resnet18.onnx
+    python -m bench.bare_runs --openings 15 --runs 10 resnet18.onnx
 
-It prints the ns of each run and of its partner under the profiler: {"plain": [...],
-"profiled": [...]}.
+It prints the ns of each run and of its partner under the profiler, for each pair of sessions:
+[{"plain": [...], "profiled": [...]}, ...].
 """
 
 import argparse
@@ -24,10 +24,12 @@ _TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)
 def main() -> None:
     """Run the model of the command line."""
     parser = argparse.ArgumentParser(description="Run a model by ONNX Runtime alone, one thread.")
+    parser.add_argument("--openings", type=int, required=True)
     parser.add_argument("--runs", type=int, required=True)
     parser.add_argument("model")
     arguments = parser.parse_args()
-    print(json.dumps(_paired(arguments.model, arguments.runs)))
+    pairs = [_paired(arguments.model, arguments.runs) for _ in range(arguments.openings)]
+    print(json.dumps(pairs))
 
 
 def _paired(model: str, runs: int) -> dict[str, list[int]]:

@@ -47,6 +47,7 @@ def test_a_profile_has_every_layer(tmp_path: Path, runtime: str) -> None:
         assert step.batch_size == size
         assert profile is not None
         assert len(profile.model_nanoseconds) == len(profile.profiled_nanoseconds) == 10
+        assert profile.opening_iterations == [2] * 5
         assert sum("Conv" in layer.operator for layer in profile.layers) == 26
         assert all(layer.shape[0] == size for layer in profile.layers if layer.shape)
         total = sum(max(layer.durations_nanoseconds) for layer in profile.layers)

@@ -3,10 +3,13 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean, median, stdev
+
+from inferometer_api.statistics import half_width
 
 _TRIMMED_SHARE = 0.2
 _CONFIDENCE = 0.95
+_FEWEST_FOR_NEXT = 3
 _OF_SPREAD = 1.96 / 1.349
 """Half of the 95 % interval of a normal distribution, by the distance of its quartiles."""
 
@@ -46,6 +49,22 @@ def median_interval(values: Sequence[float]) -> Interval:
     if rank is None:
         return Interval(median(ordered))
     return Interval(median(ordered), ordered[rank], ordered[-1 - rank])
+
+
+def next_interval(values: Sequence[float]) -> Interval:
+    """Return the mean, and the interval in which one more such value lies with 95 %.
+
+    It is the prediction interval of Student's t, mean ± t s sqrt(1 + 1/n), of values that are
+    distributed normally with the standard deviation s. Fewer than 3 values have no bounds. Raises
+    ValueError without values.
+    """
+    if not values:
+        raise ValueError("there are no values")
+    mean, count = fmean(values), len(values)
+    if count < _FEWEST_FOR_NEXT:
+        return Interval(mean)
+    half = half_width(stdev(values), count) * math.sqrt(count + 1)
+    return Interval(mean, mean - half, mean + half)
 
 
 def _lower_rank(count: int) -> int | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from statistics import median
 
 from inferometer_analysis.layers import (
@@ -17,9 +18,17 @@ from inferometer_analysis.models import (
     batch_of_maximum,
     model_information,
 )
-from inferometer_analysis.samples import Interval, difference, median_interval, trimmed_mean
+from inferometer_analysis.samples import (
+    Interval,
+    difference,
+    median_interval,
+    next_interval,
+    trimmed_mean,
+)
 from inferometer_api.results.result import ResultDocument, ScenarioResult, Step, StepProfile
 from inferometer_api.scenarios.table import PROFILED
+
+_FEWEST_OPENINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +89,23 @@ def models_of(steps: Sequence[ProfiledStep]) -> list[ModelRow]:
 
 
 def overhead_of(profile: StepProfile) -> Interval | None:
-    """Return what the profiler of the layers adds to an inference, in ns, by paired rounds."""
+    """Return what the profiler of the layers adds to an inference, in ns, by paired rounds.
+
+    The interval is that in which sessions opened once more lie with 95 %; if sessions were opened
+    fewer than three times, that of the rounds of these.
+    """
     if not profile.profiled_nanoseconds:
         return None
-    return difference(profile.profiled_nanoseconds, profile.model_nanoseconds)
+    every = difference(profile.profiled_nanoseconds, profile.model_nanoseconds)
+    if len(profile.opening_iterations) < _FEWEST_OPENINGS:
+        return every
+    profiled, plain = iter(profile.profiled_nanoseconds), iter(profile.model_nanoseconds)
+    return next_interval(
+        [
+            difference(list(islice(profiled, runs)), list(islice(plain, runs))).value
+            for runs in profile.opening_iterations
+        ]
+    )
 
 
 def layers_share(profile: StepProfile) -> float:

@@ -1,5 +1,6 @@
 """Repeated measurements are merged by trimmed means and medians with intervals."""
 
+import numpy as np
 import pytest
 
 from inferometer_analysis.samples import (
@@ -7,6 +8,7 @@ from inferometer_analysis.samples import (
     difference,
     median_interval,
     minus,
+    next_interval,
     rest,
     share,
     spread_interval,
@@ -81,3 +83,18 @@ def test_a_figure_without_bounds_takes_them_from_all_that_follows() -> None:
     assert share(one, other) == Interval(0.5)
     assert share(other, one) == Interval(2.0)
     assert rest(one) == Interval(-9.0)
+
+
+def test_the_next_value_lies_within_the_interval_of_those_before() -> None:
+    """Of 5 and one more normal values the last lies within in 95 %, however they spread."""
+    generator = np.random.default_rng(1)
+    drawn = generator.normal(100.0, 7.0, size=(4_000, 6))
+    found = [next_interval(list(row[:5])) for row in drawn]
+    within = [
+        each.low is not None and each.high is not None and each.low <= row[5] <= each.high
+        for each, row in zip(found, drawn, strict=True)
+    ]
+    assert np.mean(within) == pytest.approx(0.95, abs=0.01)
+    assert next_interval([1.0, 3.0]) == Interval(2.0)
+    with pytest.raises(ValueError, match="no values"):
+        next_interval([])

@@ -1,9 +1,13 @@
 """Profiles in a result become tables, sentences and rows, and no baseline."""
 
 import csv
+import math
 from dataclasses import replace
 from io import StringIO
 
+import pytest
+
+from inferometer_analysis.samples import Interval
 from inferometer_api.results.reading import ReadResult
 from inferometer_api.results.result import LayerProfile, ResultDocument, StepProfile
 from inferometer_results.analyses import analysis_documents, analysis_files
@@ -13,6 +17,7 @@ from inferometer_results.profile import (
     batch_sentence,
     kernel_rows,
     layers_share,
+    overhead_of,
     profiled_steps,
     sentences_of,
 )
@@ -76,6 +81,26 @@ def test_sentences_have_overhead_coverage_and_reasons() -> None:
     assert any(line.startswith(summed) for line in first)
     assert "Kernel level is unavailable: It has none." in last
     assert layers_share(_steps()[0].profile) > 0.899
+
+
+def test_the_overhead_covers_sessions_that_are_opened_again() -> None:
+    """Each opening counts once, by its median: its own rounds say nothing about the next one."""
+    added = [100, 140, 90, 120, 150]
+    profile = _profile().model_copy(
+        update={
+            "model_nanoseconds": [1_000] * 10,
+            "profiled_nanoseconds": [1_000 + each for each in added for _ in range(2)],
+        }
+    )
+    once = overhead_of(profile)
+    again = overhead_of(profile.model_copy(update={"opening_iterations": [2] * 5}))
+    assert once == Interval(120.0, 90, 150)
+    assert again is not None
+    # The standard deviation is 25.5; 2.776 is the 97.5 % quantile of t with 4 degrees of freedom.
+    half = 2.776 * 25.495 * math.sqrt(1 + 1 / 5)
+    assert [again.value, again.low, again.high] == pytest.approx(
+        [120, 120 - half, 120 + half], 1e-3
+    )
 
 
 def test_a_single_layer_takes_its_time_and_none_is_said() -> None:

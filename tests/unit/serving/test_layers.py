@@ -157,17 +157,17 @@ def _masked(path: Path, masked: float) -> LayerGraph:
 def test_a_layer_meets_denormal_numbers_alone_as_in_its_model(tmp_path: Path) -> None:
     """A CPU computes them slowly: the brick gets some, and its key differs from that without.
 
-    A mask of -95 leaves e^-95, which is denormal, of every other weight of an attention; one of
-    -1000 leaves nothing.
+    A mask of -85 leaves e^-85 / 32, which is denormal, of every other weight of an attention; one
+    of -1000 leaves nothing. Kernels for AVX2 leave nothing below e^-87 either.
     """
-    masked, zeroed = _masked(tmp_path / "masked.onnx", -95), _masked(tmp_path / "zero.onnx", -1000)
+    masked, zeroed = _masked(tmp_path / "masked.onnx", -85), _masked(tmp_path / "zero.onnx", -1000)
     suite = compose_suite([masked], 1)
     inputs: dict[str, Any] = {}
     for key, brick in suite.bricks.items():
         inputs[masked.layers[key].operator] = brick_model(suite, brick).inputs["n0i0"]
         open_brick(suite, brick, session_options(1)).run()
     smallest = np.finfo(np.float32).tiny
-    assert np.mean(inputs["Softmax"] < -90) == pytest.approx(0.5, abs=0.1)
+    assert np.mean(inputs["Softmax"] < -80) == pytest.approx(0.5, abs=0.1)
     assert np.mean((inputs["MatMul"] > 0) & (inputs["MatMul"] < smallest)) == pytest.approx(
         0.5, abs=0.1
     )
@@ -176,7 +176,7 @@ def test_a_layer_meets_denormal_numbers_alone_as_in_its_model(tmp_path: Path) ->
         "Softmax",
         "MatMul",
     }
-    other = _masked(tmp_path / "other.onnx", -96)
+    other = _masked(tmp_path / "other.onnx", -86)
     assert set(other.layers) == set(masked.layers)
 
 

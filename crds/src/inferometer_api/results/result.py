@@ -641,6 +641,9 @@ class StepProfile(Document):
 serialized: each call waits for its kernel."""
     kernel_profiled_nanoseconds: list[Count] = Field(default_factory=list)
     """Durations of those with the profilers of the layers and of a GPU's kernels."""
+    opening_iterations: list[Count] = Field(default_factory=list)
+    """How many of these, one after another, were of sessions that were opened together. Empty if \
+all were."""
     layers: list[LayerProfile] = Field(default_factory=list)
     kernels: list[KernelProfile] = Field(default_factory=list)
     """What ran on a GPU, in the order of the launches."""

@@ -34,7 +34,7 @@ def step_profile(answer: Mapping[str, Any], levels: Sequence[str]) -> StepProfil
                 },
                 **{
                     name: answer[name]
-                    for name in ("kernelProfiledNanoseconds", "kernels", "gpu")
+                    for name in ("kernelProfiledNanoseconds", "openingIterations", "kernels", "gpu")
                     if name in answer
                 },
             }

@@ -1,5 +1,6 @@
 """Reads an engine's profiler: layers, and how long each took in each run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
@@ -84,6 +85,35 @@ class ProfiledSession(Protocol):
 
     def close(self) -> None:
         """Let go of what the session holds; at once if it has not finished."""
+
+
+def identity(layer: LayerTimes) -> tuple[str, str]:
+    """Return what a layer has in common in all sessions of a model."""
+    return layer.name, layer.operator
+
+
+def merged(profiles: Sequence[EngineProfile]) -> EngineProfile:
+    """Return the last profile with the durations of all, in their order.
+
+    Profiles with other layers than the last are left out, which a note says.
+    """
+    last = profiles[-1]
+    names = [identity(each) for each in last.layers]
+    equal = [each for each in profiles if [identity(layer) for layer in each.layers] == names]
+    layers = tuple(
+        replace(
+            last.layers[at],
+            durations_ns=tuple(
+                took_ns for each in equal for took_ns in each.layers[at].durations_ns
+            ),
+        )
+        for at in range(len(names))
+    )
+    notes = last.notes
+    if len(equal) < len(profiles):
+        other = len(profiles) - len(equal)
+        notes = (*notes, f"{other} of {len(profiles)} sessions had other layers and are left out.")
+    return replace(last, layers=layers, notes=notes)
 
 
 def thinned(profile: EngineProfile) -> EngineProfile:

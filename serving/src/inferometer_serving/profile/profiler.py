@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from time import perf_counter_ns
+from time import monotonic, perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from inferometer_serving.model.warm_up import warm_up_inputs
 from inferometer_serving.options import Device, EngineName, ServeOptions
 from inferometer_serving.profile.layer_times import (
     EngineProfile,
-    LayerTimes,
     ProfiledSession,
+    identity,
+    merged,
     thinned,
 )
 
@@ -29,6 +30,10 @@ _MOST_ITERATIONS = 10_000
 _MOST_EVENTS = 900_000
 """ONNX Runtime drops events beyond a million."""
 _SEED = 42
+_OPENINGS = 5
+"""Sessions are opened so often: where their memory lies changes how long they take."""
+_OPENING_SECONDS = 20.0
+"""Sessions that take long to open are opened less often: all together may take so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,8 @@ class ProfileRequest:
 def profile(options: ServeOptions, request: ProfileRequest, interrupt: Interrupt) -> dict[str, Any]:
     """Return the profile of a model as JSON. Raises ModelRefusedError if it cannot be profiled.
 
-    Runs with and without the profiler alternate, on sessions of their own.
+    Runs with and without the profiler alternate, on sessions of their own. On a CPU these are
+    opened several times, and each opening makes its part of the runs.
     """
     graph = read_graph(options.model, max_bytes=options.max_model_bytes)
     settings = EngineSettings(
@@ -56,25 +62,54 @@ def profile(options: ServeOptions, request: ProfileRequest, interrupt: Interrupt
         options.precision,
         onnx_runtime=options.onnx_runtime,
     )
-    with ExitStack() as opened:
-        plain = open_session(options.engine, graph, settings, interrupt)
-        opened.callback(plain.unload)
-        inputs = model_inputs(plain, options, request.batch_size)
-        names = [each.name for each in plain.signature.outputs]
-        nodes = max(1, len(graph.model.graph.node))
-        runs = max(1, min(request.iterations, _MOST_ITERATIONS, _MOST_EVENTS // nodes))
-        sessions, kernels_missing = _open_sessions(
-            options.engine, graph, settings, request, interrupt
-        )
-        for each in sessions:
-            opened.callback(each.close)
-        calls: list[Callable[[], object]] = [
-            partial(run, names, inputs)
-            for run in (plain.runner.run, *(each.run for each in sessions))
-        ]
-        times = alternate(calls, runs, interrupt)
-        found = _joined(sessions, runs, kernels_missing)
-    return _document(request, found, times, runs)
+    nodes = max(1, len(graph.model.graph.node))
+    runs = max(1, min(request.iterations, _MOST_ITERATIONS, _MOST_EVENTS // nodes))
+    openings: list[_Opening] = []
+    while (left := runs - sum(each.runs for each in openings)) > 0:
+        with ExitStack() as opened:
+            began = monotonic()
+            plain = open_session(options.engine, graph, settings, interrupt)
+            opened.callback(plain.unload)
+            sessions, kernels_missing = _open_sessions(
+                options.engine, graph, settings, request, interrupt
+            )
+            for each in sessions:
+                opened.callback(each.close)
+            seconds = monotonic() - began
+            most = min(_OPENINGS, runs) if options.device is Device.CPU else 1
+            part = -(-left // openings_left([each.seconds for each in openings], seconds, most))
+            inputs = model_inputs(plain, options, request.batch_size)
+            names = [each.name for each in plain.signature.outputs]
+            calls: list[Callable[[], object]] = [
+                partial(run, names, inputs)
+                for run in (plain.runner.run, *(each.run for each in sessions))
+            ]
+            times = alternate(calls, part, interrupt)
+            found = _joined(sessions, part, kernels_missing)
+            openings.append(_Opening(part, times, found, seconds))
+    return _document(request, openings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """The runs of sessions that were opened together."""
+
+    runs: int
+    times: list[list[int]]
+    """In ns, by level."""
+    found: EngineProfile
+    seconds: float
+    """How long the sessions took to open."""
+
+
+def openings_left(before: Sequence[float], seconds: float, most: int) -> int:
+    """Return how many openings remain, with the present one, which took `seconds`.
+
+    `before` are the seconds of those before it. There are at most `most` together, and fewer if
+    they would take longer than _OPENING_SECONDS.
+    """
+    spare = max(0.0, _OPENING_SECONDS - sum(before) - seconds)
+    return 1 + min(most - len(before) - 1, int(spare / max(seconds, 1e-9)))
 
 
 def model_inputs(session: Session, options: ServeOptions, batch_size: int) -> dict[str, Array]:
@@ -155,14 +190,14 @@ def _joined(sessions: Sequence[ProfiledSession], runs: int, kernels_missing: str
     """Return the layers of the first session, with the kernels of the second if there is one."""
     if not sessions:
         return EngineProfile(())
-    layers = thinned(sessions[0].finish(runs))
+    layers = sessions[0].finish(runs)
     if len(sessions) == 1:
         return replace(layers, kernels_missing=kernels_missing or layers.kernels_missing)
     try:
-        kernels = thinned(sessions[1].finish(runs))
+        kernels = sessions[1].finish(runs)
     except ModelRefusedError as error:
         return replace(layers, kernels_missing=f"The kernels' profile cannot be read: {error}")
-    if [_identity(each) for each in layers.layers] != [_identity(each) for each in kernels.layers]:
+    if [identity(each) for each in layers.layers] != [identity(each) for each in kernels.layers]:
         missing = "The runs of the kernels had other layers than those of the layers."
         return replace(layers, kernels_missing=missing)
     return replace(
@@ -173,13 +208,13 @@ def _joined(sessions: Sequence[ProfiledSession], runs: int, kernels_missing: str
     )
 
 
-def _identity(layer: LayerTimes) -> tuple[str, str]:
-    return layer.name, layer.operator
-
-
-def _document(
-    request: ProfileRequest, found: EngineProfile, times: list[list[int]], runs: int
-) -> dict[str, Any]:
+def _document(request: ProfileRequest, openings: Sequence[_Opening]) -> dict[str, Any]:
+    found = thinned(merged([each.found for each in openings]))
+    times = [
+        [took_ns for each in openings for took_ns in each.times[level]]
+        for level in range(len(openings[0].times))
+    ]
+    runs = sum(each.runs for each in openings)
     notes = list(found.notes)
     if runs < request.iterations:
         notes.append(
@@ -191,6 +226,7 @@ def _document(
         "modelNanoseconds": times[0],
         "profiledNanoseconds": times[1] if request.is_layered else [],
         "kernelProfiledNanoseconds": times[2] if found.kernels else [],
+        "openingIterations": [each.runs for each in openings],
         "layers": [layer.to_json(with_tensors=bool(found.kernels)) for layer in found.layers],
         "kernels": [kernel.to_json() for kernel in found.kernels],
         "gpu": None if found.gpu is None else found.gpu.to_json(),
