@@ -82,26 +82,29 @@ def describe_models(files: list[Path], settings: "LayerSettings") -> list["Layer
 
     Raises RefusedError if none is left.
     """
-    from inferometer_cli.local.layers import describe_model
+    from inferometer_cli.local import layers
 
-    graphs, refused = [], []
+    found: dict[Path, LayerGraph] = {}
+    refused: dict[Path, str] = {}
     began = monotonic()
-    for number, file in enumerate(files, 1):
-        try:
-            graphs.append(describe_model(file, settings))
-        except RefusedError as error:
-            refused.append(str(error))
-        else:
-            left = (monotonic() - began) / number * (len(files) - number)
-            words = f", about {left:.0f} s left" if left else ""
-            print_message(
-                f"{number}/{len(files)} {file.stem}: {len(graphs[-1].uses)} layers{words}"
-            )
-    if not graphs:
-        raise RefusedError(refused[0])
-    for each in refused:
-        print_message(f"left out: {each}")
-    return graphs
+
+    def report(file: Path, described: "LayerGraph | str") -> None:
+        if isinstance(described, str):
+            refused[file] = described
+            return
+        found[file] = described
+        number = len(found) + len(refused)
+        left = (monotonic() - began) / number * (len(files) - number)
+        words = f", about {left:.0f} s left" if left else ""
+        print_message(f"{number}/{len(files)} {file.stem}: {len(described.uses)} layers{words}")
+
+    layers.describe_models(files, settings, report)
+    if not found:
+        raise RefusedError(refused[files[0]])
+    for file in files:
+        if file in refused:
+            print_message(f"left out: {refused[file]}")
+    return [found[file] for file in files if file in found]
 
 
 class ProgressPrinter:

@@ -1,6 +1,8 @@
 """The layers of models on this machine: found and timed by child processes, and kept."""
 
 import asyncio
+import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -11,6 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+import psutil
 
 from inferometer_analysis.advice import ProviderOption, Rewriting
 from inferometer_api.document import Document
@@ -31,6 +35,11 @@ if TYPE_CHECKING:
 
 _MODULE = "inferometer_serving.layers"
 REWRITINGS: tuple[Rewriting, ...] = ("FixedShapes", "Fused", "INT8")
+_NAME = "measurement of the layers"
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
+_MOST_PROCESSES = 8
+_MEMORY_BY_MODEL = 6
+"""A process that describes a model holds its weights several times."""
 _ZOO = "zoo://"
 _NOTHING = BrickSuite(engine="", engine_version="", granularity=1, layers={}, bricks={})
 
@@ -135,7 +144,85 @@ def model_files(names: Sequence[str]) -> list[Path]:
 
 def describe_model(path: Path, settings: LayerSettings) -> LayerGraph:
     """Return the layers of a model. Raises RefusedError if they cannot be found."""
-    return LayerGraph.read_json(_child_document(("describe", str(path), *settings.arguments)))
+    found: list[LayerGraph | str] = []
+    describe_models([path], settings, lambda _, layers: found.append(layers))
+    (layers,) = found
+    if isinstance(layers, str):
+        raise RefusedError(layers)
+    return layers
+
+
+def describe_models(
+    paths: Sequence[Path],
+    settings: LayerSettings,
+    report: Callable[[Path, LayerGraph | str], None],
+) -> None:
+    """Report the layers of each model once they are known, or the reason why they are not.
+
+    Nothing is timed here, so several processes share the models.
+    """
+    asyncio.run(_describe_shares(_shares(paths), settings, report))
+
+
+async def _describe_shares(
+    shares: Sequence[Sequence[Path]],
+    settings: LayerSettings,
+    report: Callable[[Path, LayerGraph | str], None],
+) -> None:
+    await asyncio.gather(
+        *(
+            output_document(
+                _NAME,
+                _command(("describe", *map(str, paths), *settings.arguments)),
+                _DescribedModels(report).take,
+                env=_ENVIRONMENT,
+            )
+            for paths in shares
+        )
+    )
+
+
+class _DescribedModels:
+    """The models in the output of a process that describes them, each reported once."""
+
+    def __init__(self, report: Callable[[Path, LayerGraph | str], None]) -> None:
+        self._report = report
+        self._reported: set[str] = set()
+        self._model = ""
+        """That of the document in the next line."""
+
+    def take(self, line: bytes) -> None:
+        """Take the next line."""
+        if self._model:
+            self._keep(self._model, LayerGraph.read_json(line))
+            self._model = ""
+            return
+        event = json.loads(line)
+        if event["event"] == "described":
+            self._model = event["model"]
+        else:
+            self._keep(event["model"], event["reason"])
+
+    def _keep(self, model: str, found: LayerGraph | str) -> None:
+        # After a crash the process begins anew, without the model that caused it.
+        if model not in self._reported:
+            self._reported.add(model)
+            self._report(Path(model), found)
+
+
+def _shares(paths: Sequence[Path]) -> list[Sequence[Path]]:
+    """Return the models of each process: as many as there are CPUs, and memory for them."""
+    largest = max(map(_model_bytes, paths))
+    affordable = psutil.virtual_memory().available // (_MEMORY_BY_MODEL * largest + 1)
+    count = max(1, min(len(paths), psutil.cpu_count() or 1, affordable, _MOST_PROCESSES))
+    return [paths[at::count] for at in range(count)]
+
+
+def _model_bytes(path: Path) -> int:
+    """Return the size of a model with the weights in files next to it; 0 if it cannot be read."""
+    with contextlib.suppress(OSError):
+        return sum(each.stat().st_size for each in path.parent.glob(f"{glob.escape(path.name)}*"))
+    return 0
 
 
 def rewritten_model(path: Path, kind: str, settings: LayerSettings) -> Path:
@@ -248,6 +335,8 @@ def _child_document(
     arguments: Sequence[str], watch: Callable[[bytes], None] = lambda _: None
 ) -> bytes:
     """Return the document of a child process; `watch` gets every line of its output."""
-    command = (sys.executable, "-m", _MODULE, *arguments)
-    env = {"OMP_NUM_THREADS": "1"}
-    return asyncio.run(output_document("measurement of the layers", command, watch, env=env))
+    return asyncio.run(output_document(_NAME, _command(arguments), watch, env=_ENVIRONMENT))
+
+
+def _command(arguments: Sequence[str]) -> tuple[str, ...]:
+    return sys.executable, "-m", _MODULE, *arguments

@@ -3,6 +3,10 @@
 It reports in lines of JSON on standard output: `{"event": "progress", "done": 3, "total": 20}`,
 then the document itself. A model that is refused ends it with code 2 and the reason on standard
 error. What makes an engine crash is left out of the document, and named in it.
+
+`describe` takes several models, and prints a document for each after a line of its name,
+`{"event": "described", "model": "a.onnx"}`; one that is refused has a line with the reason instead,
+`{"event": "refused", "model": "b.onnx", "reason": "..."}`.
 """
 
 import argparse
@@ -50,9 +54,9 @@ def _act(options: argparse.Namespace, attempt: Attempt) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m inferometer_serving.layers")
     commands = parser.add_subparsers(required=True)
-    described = commands.add_parser("describe", help="Print the layers of a model.")
+    described = commands.add_parser("describe", help="Print the layers of models.")
     described.set_defaults(action=_describe)
-    described.add_argument("model", type=Path)
+    described.add_argument("models", type=Path, nargs="+")
     timed = commands.add_parser("time", help="Time the bricks of a suite, and whole models too.")
     timed.set_defaults(action=_time)
     timed.add_argument("suite", type=Path)
@@ -88,9 +92,24 @@ def _settings(options: argparse.Namespace) -> GraphSettings:
     )
 
 
-def _describe(options: argparse.Namespace, _: Attempt) -> None:
-    graph = read_graph(options.model, max_bytes=MOST_BYTES)
-    _print(describe(graph, _settings(options)).model_dump_json(exclude_none=True))
+def _describe(options: argparse.Namespace, attempt: Attempt) -> None:
+    for path in options.models:
+        name, document, reason = str(path), "", ""
+        attempt.opening(name)
+        if crash := attempt.crashed.get(name):
+            reason = f"The layers of the model {name} cannot be found. {crash}"
+        else:
+            try:
+                graph = read_graph(path, max_bytes=MOST_BYTES)
+                document = describe(graph, _settings(options)).model_dump_json(exclude_none=True)
+            except ModelRefusedError as error:
+                reason = str(error)
+        if reason:
+            _print(json.dumps({"event": "refused", "model": name, "reason": reason}))
+        else:
+            _print(json.dumps({"event": "described", "model": name}))
+            _print(document)
+    attempt.opening("")
 
 
 def _measure(options: argparse.Namespace, attempt: Attempt) -> None:
