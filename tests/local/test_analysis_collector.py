@@ -1,18 +1,23 @@
-"""Traced queries that are exported reach a real OpenTelemetry Collector, which sends them on."""
+"""Spans that are exported reach a real OpenTelemetry Collector, which sends them on."""
 
 import json
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from inferometer_api.results.result import StepProfile
 from inferometer_loadgen.tracing.spans import read_json
 from inferometer_results.export.otlp import otlp_message
 from support.cluster.binaries import binary
 from support.fake_load import free_port
 from support.inferometer_process import ran
 from support.otlp_receiver import otlp_receiver
+from support.profiled_results import a_profiled_result, recorded_cpu_profile
+from support.recorded_kernels import recorded_profile
 from support.requirements import cannot_run
 from support.traced_results import a_traced_result
 from support.waiting import wait_until
@@ -85,6 +90,32 @@ def test_a_real_collector_takes_every_exported_span(tmp_path: Path) -> None:
         assert {each["inferometer.run.name"]["stringValue"] for each in names} == {
             document.run.name
         }
+
+
+@pytest.mark.parametrize("recorded", [recorded_cpu_profile, recorded_profile])
+def test_a_real_collector_takes_the_layers_and_kernels_of_a_profile(
+    tmp_path: Path, recorded: Callable[[], StepProfile]
+) -> None:
+    """They arrive below the span of the model, with their attributes."""
+    document = a_profiled_result(recorded())
+    (tmp_path / "result.json").write_text(
+        document.model_dump_json(by_alias=True, exclude_none=True)
+    )
+    with otlp_receiver() as sink, a_collector(tmp_path, sink.port) as port:
+        sent = ran(tmp_path, "spans", "result.json", "--otlp", f"http://127.0.0.1:{port}")
+        assert sent.code == 0, sent.stderr
+        (message,) = sink.messages
+    spans = read_json(message.body)
+    assert spans == read_json(otlp_message(document))
+    assert len(spans) == 1 + len(recorded().layers) + 2 * len(recorded().kernels)
+    arrived, own = (
+        [
+            {each["key"]: each["value"] for each in span["attributes"]}
+            for span in json.loads(body)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        ]
+        for body in (message.body, otlp_message(document))
+    )
+    assert arrived == own
 
 
 def test_a_collector_that_cannot_read_a_message_says_so(tmp_path: Path) -> None:

@@ -68,31 +68,27 @@ def show_notice(read: ReadDocument[_Read]) -> _Read:
     return read.document
 
 
-def check_directory(directory: Path) -> None:
-    """Check, before anything is measured, that a result can be saved in a directory.
+def check_directory(directory: Path, *, what: str = "the result", option: str = "--output") -> None:
+    """Check, before anything is measured, that something can be saved in a directory.
 
     Raises `RefusedError` if it is not a directory or not writable, and `FailedError` if its disk
-    is full.
+    is full; the message has `what` is to be saved and the `option` that names the directory.
     """
+    cannot = f"Cannot write {what} to {directory}"
+    instead = f"Choose another directory with {option}."
     try:
         existing = _existing(directory)
         with tempfile.TemporaryFile(dir=existing) as probe:
             probe.write(b"x")
         free_bytes = shutil.disk_usage(existing).free
     except NotADirectoryError as error:
-        raise RefusedError(
-            f"Cannot write the result to {directory}: {error} is a file. "
-            "Choose another directory with --output."
-        ) from error
+        raise RefusedError(f"{cannot}: {error} is a file. {instead}") from error
     except OSError as error:
         if error.errno in _DISK_FULL:
-            raise _disk_full(directory, 0) from error
-        raise RefusedError(
-            f"Cannot write the result to {directory}: {error.strerror}. "
-            "Choose another directory with --output."
-        ) from error
+            raise _disk_full(cannot, 0, option) from error
+        raise RefusedError(f"{cannot}: {error.strerror}. {instead}") from error
     if free_bytes < _LEAST_FREE_BYTES:
-        raise _disk_full(directory, free_bytes)
+        raise _disk_full(cannot, free_bytes, option)
 
 
 def save_result(document: ResultDocument, directory: Path) -> tuple[Path, Path]:
@@ -228,8 +224,8 @@ def _temporary_sibling(path: Path, text: str) -> Iterator[Path]:
             sibling.unlink()
 
 
-def _disk_full(directory: Path, free_bytes: int) -> FailedError:
+def _disk_full(cannot: str, free_bytes: int, option: str) -> FailedError:
     return FailedError(
-        f"Cannot write the result to {directory}: its disk has only {free_bytes / 2**20:.1f} MiB "
-        f"free. Free {_LEAST_FREE_BYTES // 2**20} MiB, or choose another directory with --output."
+        f"{cannot}: its disk has only {free_bytes / 2**20:.1f} MiB free. Free "
+        f"{_LEAST_FREE_BYTES // 2**20} MiB, or choose another directory with {option}."
     )

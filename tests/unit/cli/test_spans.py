@@ -1,4 +1,4 @@
-"""`inferometer spans` shows and exports traced queries, and refuses in sentences."""
+"""`inferometer spans` shows and exports traced queries and profiles, and refuses in sentences."""
 
 import json
 import threading
@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
+from inferometer_api.results.result import StepProfile
 from inferometer_api.results.tracing import StepTracing
+from inferometer_results.export.chrome_trace import chrome_trace
+from inferometer_results.export.otlp import otlp_message
 from support.command import Command
 from support.fake_load import free_port
+from support.profiled_results import a_profiled_result, recorded_cpu_profile
 from support.results import a_result
 from support.traced_results import a_traced_result
 from support.waiting import join_thread
@@ -51,16 +55,32 @@ def test_json_has_every_part_and_query(inferometer: Command, traced: str) -> Non
     assert StepTracing.model_validate(row["tracing"]).queries[1].latency_nanoseconds == 50_000_000
 
 
-def test_an_untraced_result_is_refused_with_what_to_do(
+def test_a_result_without_spans_is_refused_with_what_to_do(
     inferometer: Command, tmp_path: Path
 ) -> None:
-    """The sentence names the setting."""
+    """The sentence names the setting and the command."""
     path = tmp_path / "result.json"
     path.write_text(a_result().model_dump_json(by_alias=True, exclude_none=True))
     refused = inferometer("spans", str(path))
     assert refused.code == 2
-    assert "has no traced queries" in refused.stderr
+    assert "has no traced queries and no profiled inference" in refused.stderr
     assert "spec.load.tracing.sampleEvery=100" in refused.stderr
+    assert "`inferometer profile`" in refused.stderr
+
+
+def test_a_profile_is_shown_and_exported(inferometer: Command, tmp_path: Path) -> None:
+    """Its layers are in the table, in JSON, in the timeline and in the file of OTLP."""
+    document = a_profiled_result(recorded_cpu_profile())
+    path = tmp_path / "result.json"
+    path.write_text(document.model_dump_json(by_alias=True, exclude_none=True))
+    files = [str(tmp_path / name) for name in ("trace.json", "spans.json")]
+    shown = inferometer("spans", str(path), "--perfetto", files[0], "--otlp", files[1])
+    assert shown.code == 0
+    assert "The 40 layers sum to" in shown.stdout
+    assert Path(files[0]).read_text() == chrome_trace(document)
+    assert Path(files[1]).read_bytes() == otlp_message(document) + b"\n"
+    (row,) = json.loads(inferometer("spans", str(path), "--json").stdout)
+    assert StepProfile.model_validate(row["profile"]) == recorded_cpu_profile()
 
 
 @pytest.mark.parametrize("url", ["localhost:4318", "ftp://x", "http://", "http://[", "nonsense"])

@@ -1,14 +1,12 @@
 """Analyses A8 to A15 on kernels that CUPTI recorded on an H200, in report, table and files."""
 
 import csv
-import json
 from io import StringIO
 
 import pytest
 
-from inferometer_api.results.result import ResultDocument, StepProfile
+from inferometer_api.results.result import StepProfile
 from inferometer_results.analyses import ANALYSES, analysis_documents, analysis_files
-from inferometer_results.export.profile_trace import profile_trace
 from inferometer_results.gpu_kernels import (
     gpu_kernels,
     gpu_row_of_model,
@@ -20,17 +18,8 @@ from inferometer_results.gpu_kernels import (
 )
 from inferometer_results.profile import profiled_steps, sentences_of
 from inferometer_results.report import render_report
+from support.profiled_results import a_profiled_result
 from support.recorded_kernels import MODEL_NS, recorded_profile
-from support.results import a_result, a_run
-
-
-def _document(profile: StepProfile | None = None) -> ResultDocument:
-    document = a_result()
-    scenario = document.scenarios[-1]
-    step = scenario.steps[0].model_copy(update={"profile": profile or recorded_profile()})
-    profiled = scenario.model_copy(update={"kind": "profile", "steps": [step]})
-    run = a_run([{"name": scenario.name, "profile": {"batchSizes": [1]}}])
-    return document.model_copy(update={"scenarios": [profiled], "run": run})
 
 
 def test_a10_and_a15_sum_to_the_time_of_the_gpu() -> None:
@@ -131,7 +120,7 @@ def test_layers_in_fp16_on_tensor_cores_have_no_bound() -> None:
 
 def test_sentences_have_the_overhead_of_each_level() -> None:
     """Of the layers with their waits, and of layers and kernels together."""
-    [each] = profiled_steps(_document())
+    [each] = profiled_steps(a_profiled_result(recorded_profile()))
     text = "\n".join([*sentences_of(each), *gpu_sentences(each.profile)])
     assert "The profiler of the layers and the wait for each kernel add 0.8" in text
     assert "The profilers of layers and kernels together add 1." in text
@@ -142,7 +131,7 @@ def test_sentences_have_the_overhead_of_each_level() -> None:
 
 def test_the_report_has_kernels_and_their_layers() -> None:
     """Both tables are in the page, without those of the engine's own kernels."""
-    page = render_report(_document())
+    page = render_report(a_profiled_result(recorded_profile()))
     assert all(f"{analysis.title}" in page for analysis in ANALYSES)
     assert "The GPU&#39;s kernels by name" in page
     assert "The GPU&#39;s work by layer" in page
@@ -152,14 +141,14 @@ def test_the_report_has_kernels_and_their_layers() -> None:
 
 def test_csv_and_rows_have_each_kernel() -> None:
     """The longest first, with launch geometry and computed work."""
-    found = analysis_documents(_document())
+    found = analysis_documents(a_profiled_result(recorded_profile()))
     rows = found["a8"]["rows"]
     assert len(rows) == 103
     assert [row["nanoseconds"] for row in rows] == sorted(
         (row["nanoseconds"] for row in rows), reverse=True
     )
     assert all(each["rows"] for each in found.values())
-    files = analysis_files(_document())
+    files = analysis_files(a_profiled_result(recorded_profile()))
     assert len(files) == 15
     read = list(csv.DictReader(StringIO(files["a8-gpu-kernel-information-table.csv"])))
     assert read[0]["name"] == rows[0]["name"]
@@ -172,28 +161,4 @@ def test_csv_and_rows_have_each_kernel() -> None:
     assert [row["flopsPerByte"] for row in found["a14"]["rows"]] == [
         each.row.intensity for each in by_layer
     ]
-    assert analysis_files(_document(StepProfile())) == {}
-
-
-def test_the_timeline_has_launches_layers_and_streams() -> None:
-    """Each kernel is a launch and an execution with an arrow between them."""
-    events = json.loads(profile_trace(_document()))["traceEvents"]
-    names = [each["args"]["name"] for each in events if each["name"] == "thread_name"]
-    assert names[:2] == ["Layers, by their launches", "Launches"]
-    assert all(name.startswith("GPU, stream") for name in names[2:])
-    assert len(names) > 2
-    begins = {each["id"]: each for each in events if each["ph"] == "s"}
-    ends = {each["id"]: each for each in events if each["ph"] == "f"}
-    assert begins.keys() == ends.keys()
-    assert len(begins) == 103
-    assert all(begins[key]["ts"] < ends[key]["ts"] for key in begins)
-    slices = [each for each in events if each["ph"] == "X"]
-    layers = {kernel.layer for kernel in recorded_profile().kernels} - {None}
-    assert len(slices) == 2 * 103 + len(layers)
-
-
-def test_the_timeline_of_a_cpu_has_its_layers() -> None:
-    """Without kernels the layers are as the engine timed them."""
-    profile = recorded_profile().model_copy(update={"kernels": [], "gpu": None})
-    events = json.loads(profile_trace(_document(profile)))["traceEvents"]
-    assert sum(each["ph"] == "X" for each in events) == len(profile.layers)
+    assert analysis_files(a_profiled_result(StepProfile())) == {}

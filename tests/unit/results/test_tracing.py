@@ -13,7 +13,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.results.tracing import ServerClockOffset, TracedPart
 from inferometer_loadgen.tracing.spans import read_json
-from inferometer_results.export.chrome_trace import chrome_trace, lanes
+from inferometer_results.export.chrome_trace import chrome_trace
+from inferometer_results.export.lanes import fewest_lanes
 from inferometer_results.export.otlp import otlp_message
 from inferometer_results.report import render_report
 from inferometer_results.report.tracing_charts import depths_of
@@ -116,9 +117,8 @@ def test_slices_of_a_thread_nest(queries: list[tuple[int, int]]) -> None:
 
 def test_the_fewest_lanes_are_used() -> None:
     """Queries that follow one another share a lane."""
-    queries = [a_query(1, 0, 10), a_query(2, 5, 10), a_query(3, 10, 10), a_query(4, 16, 10)]
-    assert lanes(queries) == [0, 1, 0, 1]
-    assert lanes([]) == []
+    assert fewest_lanes([(0, 10), (5, 15), (10, 20), (16, 26)]) == [0, 1, 0, 1]
+    assert fewest_lanes([]) == []
 
 
 def test_the_otlp_message_is_what_collectors_take() -> None:

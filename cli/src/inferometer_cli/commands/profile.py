@@ -10,9 +10,16 @@ import yaml
 from inferometer_api.document import API_VERSION
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
-from inferometer_cli.exits import RefusedError, deferred_signals, exit_code_of
+from inferometer_cli.exits import FailedError, RefusedError, deferred_signals, exit_code_of
 from inferometer_cli.quick_run import QuickOptions, compose_run, is_model
 from inferometer_cli.run_file import SetOption, check_run, parse_run_file, parse_run_text
+from inferometer_cli.span_export import (
+    OtlpOption,
+    PerfettoOption,
+    check_exports,
+    export_spans,
+    has_spans,
+)
 from inferometer_cli.terminal import (
     flushed_output,
     output_console,
@@ -71,14 +78,6 @@ _CsvOption = Annotated[
         help="Write the analyses A1 to A15 to this directory, a file for each that has figures.",
     ),
 ]
-_PerfettoOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--perfetto",
-        metavar="FILE",
-        help="Write layers and kernels as a Chrome trace, which https://ui.perfetto.dev opens.",
-    ),
-]
 _OutputOption = Annotated[
     Path | None,
     typer.Option(
@@ -103,7 +102,8 @@ def profile(  # noqa: PLR0913 - one argument for each option
     seconds: _SecondsOption = None,
     top: _TopOption = 15,
     csv: _CsvOption = None,
-    perfetto: _PerfettoOption = None,
+    perfetto: PerfettoOption = None,
+    otlp: OtlpOption = None,
     output: _OutputOption = None,
     set_: SetOption = None,
     json: _JsonOption = False,
@@ -128,15 +128,22 @@ def profile(  # noqa: PLR0913 - one argument for each option
     now = datetime.now(tz=UTC)
     directory = output or Path("results") / f"{run.name}-{now:%Y%m%dT%H%M%SZ}"
     check_directory(directory)
+    if csv is not None:
+        check_directory(csv, what="the analyses", option="--csv")
+    check_exports(perfetto, otlp)
     with deferred_signals() as ending:
         document = measure(run, base, ending)
         if document.scenarios:
             paths = save_result(document, directory)
-            _write_tables(document, csv, perfetto)
             _show(document, top, json=json)
             print_paths(result=paths[0], report=paths[1], stored="")
-        if document.outcome.state != "Complete":
+        is_complete = document.outcome.state == "Complete"
+        if not is_complete:
             print_error(document.outcome.message)
+        if csv is not None and document.scenarios:
+            _write_analyses(document, csv)
+        if is_complete or has_spans(document):
+            export_spans(document, perfetto, otlp)
     raise typer.Exit(exit_code_of(document))
 
 
@@ -173,16 +180,17 @@ def _numbers(text: str) -> list[int]:
         ) from error
 
 
-def _write_tables(document: ResultDocument, csv: Path | None, perfetto: Path | None) -> None:
+def _write_analyses(document: ResultDocument, directory: Path) -> None:
     from inferometer_results.analyses import analysis_files
-    from inferometer_results.export.profile_trace import profile_trace
 
-    if csv is not None:
-        csv.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
         for name, text in analysis_files(document).items():
-            (csv / name).write_text(text, encoding="utf-8")
-    if perfetto is not None:
-        perfetto.write_text(profile_trace(document), encoding="utf-8")
+            (directory / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise FailedError(
+            f"Cannot write {error.filename or directory}: {error.strerror}."
+        ) from error
 
 
 def _show(document: ResultDocument, top: int, *, json: bool) -> None:

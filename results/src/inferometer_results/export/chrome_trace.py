@@ -1,17 +1,18 @@
-"""The traced queries of a result as a Chrome trace, which ui.perfetto.dev opens.
+"""The traced queries and profiled inferences of a result as a Chrome trace for ui.perfetto.dev.
 
-Each service of each step is a process. Queries that overlap lie on different threads, so that the
-slices of a thread nest.
+Each service of each traced step is a process. Queries that overlap lie on different threads, so
+that the slices of a thread nest. Each profiled step is a process as well.
 """
 
-from collections.abc import Iterator, Sequence
-from heapq import heappop, heappush
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
 
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.results.tracing import TracedQuery
+from inferometer_results.export.lanes import fewest_lanes
+from inferometer_results.export.profile_trace import profile_events
 from inferometer_results.tracing import TracedStep, traced_steps
 
 _MICROSECOND_NS = 1000
@@ -22,6 +23,7 @@ def chrome_trace(document: ResultDocument) -> str:
     events: list[dict[str, Any]] = []
     for each in traced_steps(document):
         events += _events(each, first_process=1 + sum(e["ph"] == "M" for e in events))
+    events += profile_events(document, first_process=1 + sum(e["ph"] == "M" for e in events))
     trace = {
         "traceEvents": events,
         "displayTimeUnit": "ns",
@@ -32,26 +34,6 @@ def chrome_trace(document: ResultDocument) -> str:
         },
     }
     return orjson.dumps(trace, option=orjson.OPT_APPEND_NEWLINE).decode()
-
-
-def lanes(queries: Sequence[TracedQuery]) -> list[int]:
-    """Return a lane for each query, so that queries of a lane do not overlap; the fewest lanes."""
-    found = [0] * len(queries)
-    ends: list[tuple[int, int]] = []
-    free: list[int] = []
-    count = 0
-    extents = [_extent(query) for query in queries]
-    for at in sorted(range(len(queries)), key=lambda at: extents[at]):
-        begin, end = extents[at]
-        while ends and ends[0][0] <= begin:
-            heappush(free, heappop(ends)[1])
-        if free:
-            lane = heappop(free)
-        else:
-            lane, count = count, count + 1
-        found[at] = lane
-        heappush(ends, (end, lane))
-    return found
 
 
 def _extent(query: TracedQuery) -> tuple[int, int]:
@@ -73,7 +55,7 @@ def _events(each: TracedStep, first_process: int) -> Iterator[dict[str, Any]]:
             "tid": 0,
             "args": {"name": f"{each.name}: {service}"},
         }
-    for query, lane in zip(queries, lanes(queries), strict=True):
+    for query, lane in zip(queries, fewest_lanes([_extent(each) for each in queries]), strict=True):
         for span in query.spans:
             start_ns = query.due_nanoseconds + span.start_nanoseconds
             yield {

@@ -1,68 +1,62 @@
-"""The last profiled inference of each step as a Chrome trace, which ui.perfetto.dev opens.
+"""The last profiled inference of each step as a process of a Chrome trace for ui.perfetto.dev.
 
-With kernels of a GPU the tracks are the layers by their launches, the launches, and the streams of
-the GPU; arrows go from launches to executions. Without, the layers as the engine timed them.
+The first track has the inference with its layers below it. With kernels of a GPU the layers are
+there by their launches, and further tracks have the launches and the streams of the GPU; arrows go
+from launches to executions.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
+from inferometer_api.results.result import KernelProfile, ResultDocument
+from inferometer_results.export.lanes import fewest_lanes
+from inferometer_results.export.profile_timeline import ProfileTimeline, profile_timelines
 
-from inferometer_api.results.result import KernelProfile, ResultDocument, StepProfile
-from inferometer_results.profile import profiled_steps
-
-_LAYERS, _LAUNCHES, _FIRST_STREAM = 1, 2, 10
+_LAYERS, _LAUNCHES, _FIRST_STREAM, _FURTHER_LAYERS = 1, 2, 10, 1_000_000
 """Threads of the trace."""
 
 
-def profile_trace(document: ResultDocument) -> str:
-    """Return the JSON object of the Trace Event Format, with times in microseconds."""
-    events: list[dict[str, Any]] = []
-    for process, each in enumerate(profiled_steps(document), start=1):
-        events.append(_named("process_name", process, 0, each.name))
-        part = _gpu_events if each.profile.kernels else _layer_events
-        events += part(each.profile, process)
-    trace = {
-        "traceEvents": events,
-        "displayTimeUnit": "ns",
-        "otherData": {"run": document.run.name, "runId": document.run_id},
-    }
-    return orjson.dumps(trace, option=orjson.OPT_APPEND_NEWLINE).decode()
+def profile_events(document: ResultDocument, first_process: int) -> Iterator[dict[str, Any]]:
+    """Yield the events of each step's process; times are from the start of the inference."""
+    for process, timeline in enumerate(profile_timelines(document), first_process):
+        yield _named("process_name", process, 0, timeline.step.name)
+        yield from _layer_events(timeline, process)
+        yield from _kernel_events(timeline, process)
 
 
-def _layer_events(profile: StepProfile, process: int) -> Iterator[dict[str, Any]]:
-    yield _named("thread_name", process, _LAYERS, "Layers")
-    for layer in profile.layers:
-        if layer.durations_nanoseconds:
-            yield _slice(
-                process,
-                _LAYERS,
-                layer.name or layer.operator,
-                layer.start_nanoseconds,
-                layer.durations_nanoseconds[-1],
-                {"operator": layer.operator, "kernel": layer.kernel},
-            )
-
-
-def _gpu_events(profile: StepProfile, process: int) -> Iterator[dict[str, Any]]:
-    yield _named("thread_name", process, _LAYERS, "Layers, by their launches")
-    yield _named("thread_name", process, _LAUNCHES, "Launches")
-    for stream in dict.fromkeys(each.stream for each in profile.kernels):
-        yield _named("thread_name", process, _FIRST_STREAM + stream, f"GPU, stream {stream}")
-    by_layer: dict[int, list[KernelProfile]] = {}
-    for kernel in profile.kernels:
-        if kernel.layer is not None:
-            by_layer.setdefault(kernel.layer, []).append(kernel)
-        yield from _spans(kernel, process)
-    layers = {each.index: each for each in profile.layers}
-    for index, kernels in by_layer.items():
-        layer = layers[index]
-        begin = min(each.launch_start_nanoseconds for each in kernels)
-        end = max(each.launch_start_nanoseconds + each.launch_nanoseconds for each in kernels)
-        arguments = {"operator": layer.operator, "index": index}
+def _layer_events(timeline: ProfileTimeline, process: int) -> Iterator[dict[str, Any]]:
+    """Yield the inference and its layers; further tracks have layers that run in parallel."""
+    kernels = timeline.step.profile.kernels
+    title = "Layers, by their launches" if kernels else "Layers"
+    outermost = [at for at, each in enumerate(timeline.layers) if each.outer is None]
+    extents = [(timeline.layers[at].start_ns, timeline.layers[at].end_ns) for at in outermost]
+    threads = dict(zip(outermost, map(_layer_thread, fewest_lanes(extents)), strict=True))
+    for thread in dict.fromkeys((_LAYERS, *threads.values())):
+        yield _named("thread_name", process, thread, title)
+    facts = {"batchSize": timeline.step.step.batch_size}
+    yield _slice(process, _LAYERS, "Inference", 0, timeline.duration_ns, facts)
+    for at, each in enumerate(timeline.layers):
+        if each.outer is not None:
+            threads[at] = threads[each.outer]
+        layer = each.layer
+        arguments = {"operator": layer.operator, "kernel": layer.kernel, "index": layer.index}
+        took_ns = each.end_ns - each.start_ns
         name = layer.name or layer.operator
-        yield _slice(process, _LAYERS, name, begin, end - begin, arguments)
+        yield _slice(process, threads[at], name, each.start_ns, took_ns, arguments)
+
+
+def _layer_thread(lane: int) -> int:
+    return _LAYERS if lane == 0 else _FURTHER_LAYERS + lane
+
+
+def _kernel_events(timeline: ProfileTimeline, process: int) -> Iterator[dict[str, Any]]:
+    kernels = timeline.step.profile.kernels
+    if kernels:
+        yield _named("thread_name", process, _LAUNCHES, "Launches")
+    for stream in dict.fromkeys(each.stream for each in kernels):
+        yield _named("thread_name", process, _FIRST_STREAM + stream, f"GPU, stream {stream}")
+    for kernel in kernels:
+        yield from _spans(kernel, process)
 
 
 def _spans(kernel: KernelProfile, process: int) -> Iterator[dict[str, Any]]:
@@ -81,7 +75,7 @@ def _spans(kernel: KernelProfile, process: int) -> Iterator[dict[str, Any]]:
         arguments["movedBytes"] = kernel.moved_bytes
     start = kernel.launch_start_nanoseconds
     yield _slice(process, _LAUNCHES, kernel.name, start, kernel.launch_nanoseconds, {})
-    begin, took = kernel.start_nanoseconds, kernel.durations_nanoseconds[-1]
+    begin, took = kernel.start_nanoseconds, sum(kernel.durations_nanoseconds[-1:])
     yield _slice(process, thread, kernel.name, begin, took, arguments)
     arrow = {"name": "launch", "cat": "launch", "id": process * 10_000_000 + kernel.index}
     yield {**arrow, "ph": "s", "ts": start / 1000, "pid": process, "tid": _LAUNCHES}

@@ -138,12 +138,15 @@ def _thinned_note(what: str, most: int, runs: int, count: int) -> str:
 
 
 def _of_fewer_runs(timed: tuple[T, ...]) -> tuple[tuple[T, ...], tuple[int, int] | None]:
-    """Return them with fewer durations, and how many of how many these are; None: with all."""
+    """Return them with fewer durations, and how many of how many these are; None: with all.
+
+    The last run stays: the starts are its own.
+    """
     runs = max((len(each.durations_ns) for each in timed), default=0)
     most = max(_FEWEST_RUNS, _MOST_DURATIONS // max(1, len(timed)))
     if runs <= most:
         return timed, None
-    kept = [at * runs // most for at in range(most)]
+    kept = [(at + 1) * runs // most - 1 for at in range(most)]
     return (
         tuple(
             replace(each, durations_ns=tuple(each.durations_ns[at] for at in kept))
