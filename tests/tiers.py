@@ -154,6 +154,7 @@ CHANGED: dict[str, tuple[str, ...]] = {
     "results/*": ("local", "packaging"),
     "results/src/inferometer_results/explore/*": ("results",),
     "results/src/inferometer_results/export/otlp.py": ("analysis",),
+    "results/src/inferometer_results/export/profile_*.py": ("analysis",),
     "results/src/inferometer_results/service/*": ("results",),
     "results/src/inferometer_results/store/*": ("results",),
     "results/src/inferometer_results/cluster/*": ("results",),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.json_format import Parse
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -300,6 +300,7 @@ def test_layers_of_a_loop_on_a_gpu_are_there_once_a_round() -> None:
         a_layer(0, 0, 90, operator="Loop"),
         a_layer(1, 0, 40, outer=0),
         a_layer(2, 0, 40, outer=0),
+        a_layer(3, 90, 10, operator="Reshape"),
     ]
     kernels = [
         KernelProfile(
@@ -318,10 +319,12 @@ def test_layers_of_a_loop_on_a_gpu_are_there_once_a_round() -> None:
     profile = a_layer_profile(*layers).model_copy(update={"kernels": kernels})
     found = [(e.layer.index, e.outer, e.start_ns, e.end_ns) for e in _placed(profile)]
     assert found == [(0, None, 0, 70), *((1 + n % 2, 0, 20 * n, 20 * n + 10) for n in range(4))]
-    loop = _spans(profile)[1]
+    root, loop, *_ = _spans(profile)
     assert loop.end_ns - loop.start_ns == 175
+    assert _attributes(profile)[root.span_id]["inferometer.profile.layers_without_launches"] == 1
 
 
+@example([(0, 100, None), (0, 50, 0), (10, 45, 0)])
 @given(
     st.lists(
         st.tuples(st.integers(0, 200), st.integers(0, 60), st.none() | st.integers(0, 8)),
