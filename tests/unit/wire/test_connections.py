@@ -120,6 +120,34 @@ def test_requests_sent_from_replies_leave_in_one_write_per_read(
     asyncio.run(main())
 
 
+def test_a_traced_request_is_written_before_its_call_returns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Even one sent from a reply: its part `send` ends with that call."""
+
+    async def main() -> None:
+        made = connecting_to(monkeypatch, asyncio.get_running_loop(), settings())
+        prepared = prepare(GRPC, EncodedRequest(b"{}", 2))
+        written: list[int] = []
+
+        def on_reply(token: int, _failure: Failure | None, _reply: ReplyBody | None) -> None:
+            connection.send_traced(
+                prepared, token, keep_reply=False, traceparent=f"00-{1:032x}-{1:016x}-01"
+            )
+            written.append(len(made[0].writes))
+
+        connection = grpc_connection(on_reply, 2)
+        await connection.open()
+        for token in range(2):
+            connection.send(prepared, token)
+        made[0].protocol.data_received(reply(1) + reply(3))
+        assert written == [3, 4]
+        assert len(made[0].writes) == 4
+        await connection.close()
+
+    asyncio.run(main())
+
+
 def test_nothing_is_sent_on_a_connection_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replies after a GOAWAY find no capacity; the new connection has it."""
 

@@ -239,8 +239,7 @@ class GrpcConnection:
         self.outstanding += 1
         field = (b"traceparent", traceparent.encode("ascii"))
         session.engine.send_traced(prepared, token, keep_reply, hpack.encode_once(field))
-        if not session.is_reading:
-            session.flush()
+        session.flush()  # even while it reads: the part `send` ends with this call
 
     def first_byte_ns(self, token: int) -> int:
         """Return when the traced request's reply began; 0 if it came at once."""
