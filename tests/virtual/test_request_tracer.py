@@ -8,6 +8,7 @@ import pytest
 
 from inferometer_loadgen.record.request_log import RequestLog
 from inferometer_loadgen.record.request_tracer import RequestTracer
+from inferometer_loadgen.wire import ReplyBody
 from support.drills import A_STEP, BAD, Drill, after
 from support.simulated import MILLISECOND, SECOND, Answer
 
@@ -52,15 +53,37 @@ def test_every_nth_query_of_the_window_is_traced(milli_qps: int | None) -> None:
 
 
 def test_waiting_is_part_of_a_traced_query() -> None:
-    """A query that finds no free connection is sent later than it is due."""
-    drill = Drill(after(15 * MILLISECOND), milli_qps=50_000, tracer=a_tracer(), connections=1)
+    """A query that finds no free connection is sent later than it is due.
+
+    One is due every 20 ms, and the only connection takes 25 ms for each: each waits 5 ms longer.
+    """
+    drill = Drill(after(15 * MILLISECOND), milli_qps=50_000, tracer=a_tracer())
     drill.run()
-    late = [trace.sent_ns - trace.due_ns for trace in drill.driver.traces]
-    assert late
-    assert min(late) == 0
-    burst = Drill(after(25 * MILLISECOND), milli_qps=50_000, tracer=a_tracer())
-    burst.run()
-    assert max(trace.sent_ns - trace.due_ns for trace in burst.driver.traces) > 0
+    assert {trace.sent_ns - trace.due_ns for trace in drill.driver.traces} == {0}
+    full = Drill(after(25 * MILLISECOND), milli_qps=50_000, tracer=a_tracer())
+    full.run()
+    numbers = {parent: number for number, parent in full.server.traceparents.items()}
+    assert len(numbers) > 20
+    for trace in full.driver.traces:
+        waited = trace.sent_ns - trace.due_ns
+        assert waited == 5 * MILLISECOND * numbers[trace.traceparent]
+
+
+def test_the_check_of_a_reply_delays_the_next_query_before_it_is_sent() -> None:
+    """That time is a part of its wait, not of sending it, nor of the server's service time."""
+
+    def check(_: ReplyBody) -> None:
+        drill.loop.jump(drill.loop.now_ns() + 3 * MILLISECOND)
+
+    drill = Drill(after(25 * MILLISECOND), milli_qps=50_000, tracer=a_tracer(), check=check)
+    statistics = drill.run()
+    numbers = {parent: number for number, parent in drill.server.traceparents.items()}
+    traces = drill.driver.traces
+    assert {numbers[trace.traceparent] for trace in traces} >= {EVERY - 1}
+    for trace in traces:
+        assert trace.sent_ns == drill.server.sent[numbers[trace.traceparent]].at_ns
+        assert trace.written_ns == trace.sent_ns
+    assert statistics.service_time.max_ns == 25 * MILLISECOND
 
 
 def test_a_failed_query_has_its_kind_and_a_lost_one_no_trace() -> None:

@@ -218,7 +218,8 @@ class OpenLoop(Driver):
     def _go_on(self, now: int) -> None:
         if self._is_any_waiting:
             for server, waiting in enumerate(self._waiting):
-                while waiting and self._try_send(server, waiting[0], now):
+                # Checking the last reply took a moment that is part of the wait, not of the send.
+                while waiting and self._try_send(server, waiting[0], self._clock()):
                     waiting.popleft()
             self._is_any_waiting = any(self._waiting)
         idle = self._window_over and len(self._free) == len(self._since)
