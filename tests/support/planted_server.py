@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tritonclient.grpc import service_pb2  # type: ignore[import-untyped]  # ships no types
+
 from inferometer_serving import inference_pool
 from inferometer_serving.__main__ import main
 from inferometer_serving.batching.joining import Joiner
@@ -37,14 +39,14 @@ def delayed(call: Call, milliseconds: float) -> Call:
 def plant(delays: Mapping[str, float]) -> None:
     """Delay what each part of a request consists of."""
     places: dict[str, list[tuple[Any, str]]] = {
-        "receive": [(connection, "parse_head")],
+        "receive": [(connection, "parse_head"), (service_pb2.ModelInferRequest, "FromString")],
         "decode": [(inference, "read_request"), (calls, "inputs_of")],
         "queue": [(Engine, "compute")],
         "input": [(Joiner, "joined")],
         "output": [(engine, "split")],
         "encode": [(infer, "_answer"), (calls, "reply_of")],
         "handover": [(inference_pool.InferencePool, "_report")],
-        "send": [(Outbox, "flush")],
+        "send": [(Outbox, "flush"), (calls.TracedCalls, "write")],
     }
     for part, milliseconds in delays.items():
         for owner, name in places.get(part, ()):
