@@ -1,6 +1,6 @@
 """Runs of a model by ONNX Runtime alone, with its profiler and without, in a process of its own.
 
-    python -m bench.bare_runs --openings 15 --runs 10 resnet18.onnx
+    python -m bench.bare_runs --openings 3 --runs 6 resnet18.onnx
 
 It prints the ns of each run and of its partner under the profiler, for each pair of sessions:
 [{"plain": [...], "profiled": [...]}, ...].
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped]  # ships no types
 
-_WARM_RUNS = 5
+_WARM_RUNS = 3
 _TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
@@ -37,8 +37,8 @@ def _paired(model: str, runs: int) -> dict[str, list[int]]:
         options = onnxruntime.SessionOptions()
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "profile")
-        ways = {"plain": _opened(model, onnxruntime.SessionOptions())}
-        ways["profiled"] = _opened(model, options)
+        ways = {"plain": opened(model, onnxruntime.SessionOptions())}
+        ways["profiled"] = opened(model, options)
         found: dict[str, list[int]] = {name: [] for name in ways}
         for number in range(_WARM_RUNS + runs):
             # Whichever runs first finds the caches as the other one left them.
@@ -49,7 +49,7 @@ def _paired(model: str, runs: int) -> dict[str, list[int]]:
     return {name: times[_WARM_RUNS:] for name, times in found.items()}
 
 
-def _opened(model: str, options: Any) -> Callable[[], object]:
+def opened(model: str, options: Any) -> Callable[[], object]:
     """Return a call that infers once, with one row of random inputs."""
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

@@ -17,6 +17,7 @@ from bench.case_batching import BATCHING
 from bench.case_bricks import (
     BRICKS,
     BRICKS_BATCHES,
+    BRICKS_CLOCK,
     BRICKS_GRANULARITY,
     BRICKS_INTERPOLATED,
 )
@@ -81,6 +82,7 @@ ANALYSIS_CASES: tuple[Case, ...] = (
     BOUNDS,
     ADVICE,
     BRICKS,
+    BRICKS_CLOCK,
     BRICKS_INTERPOLATED,
     BRICKS_BATCHES,
     BRICKS_GRANULARITY,
