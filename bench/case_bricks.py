@@ -183,7 +183,7 @@ def _by_clock() -> Figures:
         began = monotonic()
         inferometer("bricks", "run", "zoo://", folder=folder)
         bricks_seconds = monotonic() - began
-        predicted = document("bricks", "predict", "zoo://", folder=folder)
+        predicted = json.loads(inferometer("bricks", "predict", "zoo://", "--json", folder=folder))
     stems = {Path(path).stem: median(times) for path, times in measured.items()}
     return {
         "seconds": bricks_seconds,

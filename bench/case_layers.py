@@ -242,10 +242,11 @@ PROFILE_OVERHEAD = Case(
     text="""\
 20 models of the zoo: batch 1, one thread, ONNX Runtime. `inferometer profile` reports what the
 profiler of the layers adds to an inference, from 150 pairs of inferences with and without it, on
-sessions that are opened 5 times. Its interval is that in which 95 % of further openings lie. The
-judge is a program of its own, without any part of ours: two sessions of ONNX Runtime, one with its
-profiler, opened 18 times, take turns 6 times each. Half of its openings are before the profile and
-half after it, by 3 processes each. An opening counts with its median difference.""",
+sessions that are opened 5 times. Its interval is that in which 95 % of further openings lie.
+
+The judge is a program of its own, without any part of ours: two sessions of ONNX Runtime, one with
+its profiler, opened 18 times, take turns 6 times each. Half of its openings are before the profile
+and half after it, by 3 processes each. An opening counts with its median difference.""",
     commands=(".venv/bin/python bench/run.py --case profile-overhead",),
     sides=(Side(_OURS),),
     stage=_overheads_stage,
