@@ -1,5 +1,6 @@
 """Models whose layers cannot be found or timed alone are refused by a clear sentence."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from inferometer_api.layers.timings import LayerTimings
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile, read_graph
 from inferometer_serving.layers import optimised_graph
+from inferometer_serving.layers.__main__ import _parser
+from inferometer_serving.layers.attempts import Attempt
 from inferometer_serving.layers.measure import MeasureOptions, measure, single_layers
 from inferometer_serving.layers.optimised_graph import GraphSettings
 from inferometer_serving.layers.reading import describe
@@ -145,3 +148,22 @@ def test_an_axis_without_elements_is_not_open(tmp_path: Path) -> None:
     del graph.model.graph.output[0].type.tensor_type.shape.dim[:]
     found = describe(graph, GraphSettings())
     assert [each.operator for each in found.layers.values()] == ["Relu"]
+
+
+def test_a_model_that_crashes_the_engine_costs_no_other_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next attempt leaves it out with the reason, and describes those after it."""
+    paths = []
+    for name in ("crashing", "good"):
+        (tmp_path / name).mkdir()
+        paths.append(str(_graph(tmp_path / name, helper.make_node("Neg", ["x"], ["y"])).path))
+    options = _parser().parse_args(["describe", *paths])
+    opened: list[str] = []
+    crashed = {paths[0]: "It ended the engine's process (SIGSEGV)."}
+    options.action(options, Attempt(crashed, opened.append))
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each.get("event") for each in events] == ["refused", "described", None]
+    assert events[0]["reason"].endswith("cannot be found. It ended the engine's process (SIGSEGV).")
+    assert [each["operator"] for each in events[2]["layers"].values()] == ["Neg"]
+    assert opened == [*paths, ""]

@@ -9,8 +9,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -134,7 +136,9 @@ def model_files(names: Sequence[str]) -> list[Path]:
         if wanted and not wanted.endswith("/"):
             full = [wanted]
         try:
-            found += [cached_model(zoo.entry(each), zoo_cache()) for each in full]
+            entries = [zoo.entry(each) for each in full]
+            with ThreadPoolExecutor(psutil.cpu_count()) as pool:  # hashing frees the interpreter
+                found += pool.map(cached_model, entries, repeat(zoo_cache()))
         except UnknownModelError as error:
             raise RefusedError(str(error)) from error
         except FetchFailedError as error:
