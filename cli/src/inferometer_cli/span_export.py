@@ -1,6 +1,8 @@
 """Exports of spans: a Chrome trace, and OTLP to a file or an OpenTelemetry collector."""
 
+import json
 import os
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +16,8 @@ from inferometer_cli.terminal import print_message
 _TIMEOUT_SECONDS = 30.0
 _TRACES_PATH = "/v1/traces"
 _NO_SPANS = b'{"resourceSpans":[]}'
+_ADDRESS = re.compile(r"[^/]+:[0-9]+(/|$)")
+_MOST_ANSWER_BYTES = 1 << 16
 PerfettoOption = Annotated[
     Path | None,
     typer.Option(
@@ -54,6 +58,10 @@ def check_exports(perfetto: Path | None, otlp: str | None) -> None:
         _check_file(perfetto, "--perfetto")
     if otlp is not None:
         target = otlp_target(otlp)
+        if isinstance(target, Path) and perfetto and target.resolve() == perfetto.resolve():
+            raise RefusedError(
+                f"--perfetto and --otlp would both write {perfetto}: give each a file of its own."
+            )
         if isinstance(target, Path):
             _check_file(target, "--otlp")
         else:
@@ -88,11 +96,12 @@ def otlp_target(text: str) -> Path | str:
     """Return the file or the collector's URL that --otlp names. Raises RefusedError."""
     from urllib.parse import urlsplit
 
-    if "://" not in text and ("/" in text or text.endswith(".json")):
+    is_address = _ADDRESS.match(text) is not None  # of a host and a port, without http://
+    if "://" not in text and not is_address and ("/" in text or text.endswith(".json")):
         return Path(text)
     try:
         parts = urlsplit(text)
-        is_good = parts.scheme in {"http", "https"} and bool(parts.hostname)
+        is_good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_good = False
     if not is_good:
@@ -100,7 +109,7 @@ def otlp_target(text: str) -> Path | str:
             f"--otlp expects a URL such as http://127.0.0.1:4318, or a file such as spans.json, "
             f'but got "{text}".'
         )
-    return text if parts.path.strip("/") else text.rstrip("/") + _TRACES_PATH
+    return text if parts.path.strip("/") else parts._replace(path=_TRACES_PATH).geturl()
 
 
 def _check_file(path: Path, option: str) -> None:
@@ -130,6 +139,7 @@ def _write(text: str, path: Path) -> None:
 def _send(message: bytes, address: str) -> None:
     """Send a message; raises FailedError with the collector's answer."""
     from http import HTTPStatus
+    from http.client import HTTPException
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, urlopen
 
@@ -141,7 +151,7 @@ def _send(message: bytes, address: str) -> None:
     )
     try:
         with urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - the same
-            status = answer.status
+            status, body = answer.status, answer.read(_MOST_ANSWER_BYTES)
     except HTTPError as error:
         words = error.read(500).decode("utf-8", "replace").strip()
         raise FailedError(
@@ -149,12 +159,26 @@ def _send(message: bytes, address: str) -> None:
             + (f": {words}" if words else "")
             + ". Check the address: OTLP/HTTP usually listens on port 4318."
         ) from error
-    except (URLError, OSError) as error:
+    except (URLError, OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        why = getattr(reason, "strerror", None) or reason
+        why = getattr(reason, "strerror", None) or str(reason).strip() or type(reason).__name__
         raise FailedError(
             f"Cannot send spans to {address}: {why}. Check the address, and that the collector "
-            "takes OTLP/HTTP."
+            "takes OTLP/HTTP, which usually listens on port 4318; 4317 is that of gRPC."
         ) from error
     if status != HTTPStatus.OK:
         raise FailedError(f"The collector at {address} answered {status} instead of 200.")
+    rejected, why = _rejected(body)
+    if rejected:
+        raise FailedError(f"The collector at {address} rejected {rejected} spans{why}.")
+
+
+def _rejected(body: bytes) -> tuple[int, str]:
+    """Return how many spans an answer says that it rejected (OTLP's partial success), and why."""
+    try:
+        found = json.loads(body or b"{}").get("partialSuccess") or {}
+        count = int(found.get("rejectedSpans", 0))
+    except (ValueError, AttributeError, TypeError):
+        return 0, ""  # a collector may answer in another form
+    why = str(found.get("errorMessage", "")).strip().rstrip(".")
+    return count, f": {why}" if why else ""

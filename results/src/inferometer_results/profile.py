@@ -130,7 +130,9 @@ def sentences_of(each: ProfiledStep) -> Iterator[str]:
     overhead = overhead_of(profile)
     if overhead is not None:
         waiting = " and the wait for each kernel add" if profile.gpu is not None else " adds"
-        yield f"The profiler of the layers{waiting} {_milliseconds(overhead)}."
+        has_openings = len(profile.opening_iterations) >= _FEWEST_OPENINGS
+        share = "95 % of further openings" if has_openings else "95 %"
+        yield f"The profiler of the layers{waiting} {_milliseconds(overhead, share)}."
         if profile.kernel_profiled_nanoseconds:
             deeper = difference(profile.kernel_profiled_nanoseconds, profile.model_nanoseconds)
             yield f"The profilers of layers and kernels together add {_milliseconds(deeper)}."
@@ -188,8 +190,8 @@ def kernel_rows(profile: StepProfile) -> list[tuple[str, int, float, float]]:
     return sorted(rows, key=lambda row: -row[2])
 
 
-def _milliseconds(found: Interval) -> str:
+def _milliseconds(found: Interval, share: str = "95 %") -> str:
     if found.low is None or found.high is None:
         return f"{found.value / 1e6:.3f} ms"
-    bounds = f"95 %: {found.low / 1e6:.3f} to {found.high / 1e6:.3f}"
+    bounds = f"{share}: {found.low / 1e6:.3f} to {found.high / 1e6:.3f}"
     return f"{found.value / 1e6:.3f} ms ({bounds})"

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from inferometer_api.layers.graph import LayerGraph
-from inferometer_cli.exits import RefusedError
+from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local import layers
 from support.layer_graphs import layer_graph
 
@@ -64,3 +64,26 @@ def test_what_a_process_repeats_after_a_crash_is_reported_once(
     found = _described([Path("a.onnx")])
     assert [path.name for path, _ in found] == ["a.onnx", "b.onnx"]
     assert found[1][1] == "It crashed."
+
+
+def test_a_task_without_built_in_models_is_refused() -> None:
+    """The sentence names what lists them."""
+    with pytest.raises(RefusedError, match="No built-in model begins with zoo://nosuch/"):
+        layers.model_files(["zoo://nosuch/"])
+
+
+def test_what_a_killed_process_leaves_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its temporary files lie in a folder of the process that started it."""
+    text = (
+        "import os, pathlib, tempfile\n"
+        f"pathlib.Path({str(tmp_path / 'folder')!r}).write_text(tempfile.mkdtemp())\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    (tmp_path / "killed.py").write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(layers, "_MODULE", "killed")
+    with pytest.raises(FailedError, match="SIGKILL"):
+        _described([Path("a.onnx")])
+    assert not Path((tmp_path / "folder").read_text()).exists()

@@ -1,6 +1,7 @@
 """`inferometer spans` shows and exports traced queries and profiles, and refuses in sentences."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing_extensions import override
 
 from inferometer_api.results.result import StepProfile
 from inferometer_api.results.tracing import StepTracing
+from inferometer_cli.span_export import otlp_target
 from inferometer_results.export.chrome_trace import chrome_trace
 from inferometer_results.export.otlp import otlp_message
 from support.command import Command
@@ -83,7 +85,13 @@ def test_a_profile_is_shown_and_exported(inferometer: Command, tmp_path: Path) -
     assert StepProfile.model_validate(row["profile"]) == recorded_cpu_profile()
 
 
-@pytest.mark.parametrize("url", ["localhost:4318", "ftp://x", "http://", "http://[", "nonsense"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("localhost:4318", "localhost:4318/v1/traces", "ftp://x", "http://", "http://["),
+        *("nonsense", "http://127.0.0.1:port"),
+    ],
+)
 def test_a_bad_address_of_a_collector_is_refused(
     inferometer: Command, traced: str, url: str
 ) -> None:
@@ -133,6 +141,49 @@ def test_what_a_collector_rejects_is_told_in_its_words(inferometer: Command, tra
     assert failed.code == 1
     assert "answered 415" in failed.stderr
     assert "only protobuf" in failed.stderr
+
+
+def test_spans_that_a_collector_rejects_are_counted(inferometer: Command, traced: str) -> None:
+    """OTLP answers 200, and says in the body how many it did not take."""
+    words = '{"partialSuccess": {"rejectedSpans": "41", "errorMessage": "They are too old."}}'
+    with _answering(200, words) as port:
+        failed = inferometer("spans", traced, "--otlp", f"http://127.0.0.1:{port}")
+    assert failed.code == 1
+    assert "rejected 41 spans: They are too old." in failed.stderr
+
+
+def test_a_port_of_grpc_is_a_sentence(inferometer: Command, traced: str) -> None:
+    """It speaks HTTP/2, which is no answer to HTTP/1.1."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(b"\0\0\0\4\0\0\0\0\0")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        failed = inferometer("spans", traced, "--otlp", url)
+        join_thread(thread, "the answer of the port")
+    assert failed.code == 1
+    assert f"Cannot send spans to {url}/v1/traces" in failed.stderr
+    assert "4317 is that of gRPC" in failed.stderr
+
+
+def test_an_address_keeps_its_query() -> None:
+    """The path goes before it."""
+    assert otlp_target("http://h:4318?key=1") == "http://h:4318/v1/traces?key=1"
+    assert otlp_target("https://h/") == "https://h/v1/traces"
+    assert otlp_target("http://h/own/path") == "http://h/own/path"
+
+
+def test_two_exports_to_one_file_are_refused(inferometer: Command, traced: str) -> None:
+    """One would replace the other."""
+    refused = inferometer("spans", traced, "--perfetto", "a.json", "--otlp", "./a.json")
+    assert refused.code == 2
+    assert "--perfetto and --otlp would both write a.json" in refused.stderr
 
 
 def test_a_full_disk_is_a_sentence(inferometer: Command, traced: str) -> None:

@@ -92,6 +92,8 @@ def test_the_overhead_covers_sessions_that_are_opened_again() -> None:
             "profiled_nanoseconds": [1_000 + each for each in added for _ in range(2)],
         }
     )
+    step = replace(_steps()[0], profile=profile.model_copy(update={"opening_iterations": [2] * 5}))
+    assert any("(95 % of further openings: " in line for line in sentences_of(step))
     once = overhead_of(profile)
     again = overhead_of(profile.model_copy(update={"opening_iterations": [2] * 5}))
     assert once == Interval(120.0, 90, 150)

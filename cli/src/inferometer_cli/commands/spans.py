@@ -17,9 +17,9 @@ from inferometer_cli.result_file import load_result
 from inferometer_cli.span_export import (
     OtlpOption,
     PerfettoOption,
+    check_exports,
     export_spans,
     has_spans,
-    otlp_target,
 )
 from inferometer_cli.terminal import flushed_output, output_console, print_output
 
@@ -46,14 +46,13 @@ def spans(  # noqa: PLR0913 - one argument for each option
     profile are shown and exported, too.
     """
     document = load_result(result, ClusterOptions(namespace, context, kubeconfig))
-    if otlp is not None:
-        otlp_target(otlp)
     if not has_spans(document):
         raise RefusedError(
             f"{result} has no traced queries and no profiled inference. Run it with "
             "spec.load.tracing, for instance --set spec.load.tracing.sampleEvery=100, or profile "
             "the model with `inferometer profile`."
         )
+    check_exports(perfetto, otlp)
     if json:
         print_output(_json(document))
     else:

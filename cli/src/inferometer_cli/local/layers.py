@@ -135,9 +135,14 @@ def model_files(names: Sequence[str]) -> list[Path]:
         full = [each for each in zoo.names() if each.startswith(wanted)]
         if wanted and not wanted.endswith("/"):
             full = [wanted]
+        if not full:
+            raise RefusedError(
+                f"No built-in model begins with {name}. `inferometer models` lists them all."
+            )
         try:
             entries = [zoo.entry(each) for each in full]
-            with ThreadPoolExecutor(psutil.cpu_count()) as pool:  # hashing frees the interpreter
+            # Hashing frees the interpreter.
+            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
                 found += pool.map(cached_model, entries, repeat(zoo_cache()))
         except UnknownModelError as error:
             raise RefusedError(str(error)) from error
@@ -165,12 +170,15 @@ def describe_models(
 
     Nothing is timed here, so several processes share the models.
     """
-    asyncio.run(_describe_shares(_shares(paths), settings, report))
+    # Children that are killed leave their files: these lie in a folder of this process.
+    with tempfile.TemporaryDirectory(prefix="inferometer-", ignore_cleanup_errors=True) as folder:
+        asyncio.run(_describe_shares(_shares(paths), settings, folder, report))
 
 
 async def _describe_shares(
     shares: Sequence[Sequence[Path]],
     settings: LayerSettings,
+    folder: str,
     report: Callable[[Path, LayerGraph | str], None],
 ) -> None:
     await asyncio.gather(
@@ -179,7 +187,7 @@ async def _describe_shares(
                 _NAME,
                 _command(("describe", *map(str, paths), *settings.arguments)),
                 _DescribedModels(report).take,
-                env=_ENVIRONMENT,
+                env={**_ENVIRONMENT, "TMPDIR": folder},
             )
             for paths in shares
         )
@@ -218,7 +226,7 @@ def _shares(paths: Sequence[Path]) -> list[Sequence[Path]]:
     """Return the models of each process: as many as there are CPUs, and memory for them."""
     largest = max(map(_model_bytes, paths))
     affordable = psutil.virtual_memory().available // (_MEMORY_BY_MODEL * largest + 1)
-    count = max(1, min(len(paths), psutil.cpu_count() or 1, affordable, _MOST_PROCESSES))
+    count = max(1, min(len(paths), len(os.sched_getaffinity(0)), affordable, _MOST_PROCESSES))
     return [paths[at::count] for at in range(count)]
 
 
