@@ -96,9 +96,8 @@ def overhead_of(profile: StepProfile) -> Interval | None:
     """
     if not profile.profiled_nanoseconds:
         return None
-    every = difference(profile.profiled_nanoseconds, profile.model_nanoseconds)
-    if len(profile.opening_iterations) < _FEWEST_OPENINGS:
-        return every
+    if not _has_openings(profile):
+        return difference(profile.profiled_nanoseconds, profile.model_nanoseconds)
     profiled, plain = iter(profile.profiled_nanoseconds), iter(profile.model_nanoseconds)
     return next_interval(
         [
@@ -106,6 +105,10 @@ def overhead_of(profile: StepProfile) -> Interval | None:
             for runs in profile.opening_iterations
         ]
     )
+
+
+def _has_openings(profile: StepProfile) -> bool:
+    return len(profile.opening_iterations) >= _FEWEST_OPENINGS
 
 
 def layers_share(profile: StepProfile) -> float:
@@ -130,8 +133,7 @@ def sentences_of(each: ProfiledStep) -> Iterator[str]:
     overhead = overhead_of(profile)
     if overhead is not None:
         waiting = " and the wait for each kernel add" if profile.gpu is not None else " adds"
-        has_openings = len(profile.opening_iterations) >= _FEWEST_OPENINGS
-        share = "95 % of further openings" if has_openings else "95 %"
+        share = "95 % of further openings" if _has_openings(profile) else "95 %"
         yield f"The profiler of the layers{waiting} {_milliseconds(overhead, share)}."
         if profile.kernel_profiled_nanoseconds:
             deeper = difference(profile.kernel_profiled_nanoseconds, profile.model_nanoseconds)

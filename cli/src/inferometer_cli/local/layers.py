@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 _MODULE = "inferometer_serving.layers"
 REWRITINGS: tuple[Rewriting, ...] = ("FixedShapes", "Fused", "INT8")
 _NAME = "measurement of the layers"
-_ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
 _MOST_PROCESSES = 8
 _MEMORY_BY_MODEL = 6
 """A process that describes a model holds its weights several times."""
@@ -170,15 +169,14 @@ def describe_models(
 
     Nothing is timed here, so several processes share the models.
     """
-    # Children that are killed leave their files: these lie in a folder of this process.
-    with tempfile.TemporaryDirectory(prefix="inferometer-", ignore_cleanup_errors=True) as folder:
-        asyncio.run(_describe_shares(_shares(paths), settings, folder, report))
+    with _child_environment() as env:
+        asyncio.run(_describe_shares(_shares(paths), settings, env, report))
 
 
 async def _describe_shares(
     shares: Sequence[Sequence[Path]],
     settings: LayerSettings,
-    folder: str,
+    env: Mapping[str, str],
     report: Callable[[Path, LayerGraph | str], None],
 ) -> None:
     await asyncio.gather(
@@ -187,7 +185,7 @@ async def _describe_shares(
                 _NAME,
                 _command(("describe", *map(str, paths), *settings.arguments)),
                 _DescribedModels(report).take,
-                env={**_ENVIRONMENT, "TMPDIR": folder},
+                env=env,
             )
             for paths in shares
         )
@@ -347,7 +345,15 @@ def _child_document(
     arguments: Sequence[str], watch: Callable[[bytes], None] = lambda _: None
 ) -> bytes:
     """Return the document of a child process; `watch` gets every line of its output."""
-    return asyncio.run(output_document(_NAME, _command(arguments), watch, env=_ENVIRONMENT))
+    with _child_environment() as env:
+        return asyncio.run(output_document(_NAME, _command(arguments), watch, env=env))
+
+
+@contextlib.contextmanager
+def _child_environment() -> Iterator[dict[str, str]]:
+    """Yield what children have in addition: a folder for their files, which killed ones leave."""
+    with tempfile.TemporaryDirectory(prefix="inferometer-", ignore_cleanup_errors=True) as folder:
+        yield {"OMP_NUM_THREADS": "1", "TMPDIR": folder}
 
 
 def _command(arguments: Sequence[str]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from inferometer_serving.layers.layer_tensors import (
     sampled_name,
 )
 from inferometer_serving.model.onnx_refusals import refusal
+from inferometer_serving.model.onnx_runtime import NO_PREPACKING
 from inferometer_serving.options import Device
 
 _OPTIMISED = "optimised.onnx"
@@ -49,8 +50,6 @@ LEVELS = {
     "Blocked": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
     "Plain": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
 }
-_WITHOUT_PACKED_WEIGHTS = "session.disable_prepacking"
-"""Sessions that run once at most are open in half the time without."""
 FOLDER_OF_WEIGHTS = "session.model_external_initializers_file_folder_path"
 
 
@@ -165,7 +164,8 @@ def session_options(threads: int, level: Any = OFF) -> Any:
 def _open(graph: GraphFile, model: bytes, options: Any, settings: GraphSettings) -> Any:
     if settings.device is Device.GPU:
         load_cuda_libraries()
-    options.add_session_config_entry(_WITHOUT_PACKED_WEIGHTS, "1")
+    # Sessions that run once at most are open in half the time without packed weights.
+    options.add_session_config_entry(NO_PREPACKING, "1")
     try:
         session = onnxruntime.InferenceSession(model, options, providers=settings.providers)
     except Exception as error:

@@ -58,7 +58,7 @@ _CUDA_CHOICES = {
     "tf32": "use_tf32",
 }
 """Choices of OnnxRuntimeChoices, as options of the CUDA provider."""
-_NO_PREPACKING = "session.disable_prepacking"
+NO_PREPACKING = "session.disable_prepacking"
 _NOT_IN_CUDA_GRAPHS = frozenset({"BF16", "BYTES"})
 _SPINNING = ("session.intra_op.allow_spinning", "session.inter_op.allow_spinning")
 
@@ -198,7 +198,7 @@ def session_options(settings: EngineSettings) -> Any:
     options.enable_cpu_mem_arena = choices.arena
     for entry in _SPINNING:
         options.add_session_config_entry(entry, str(int(choices.spinning)))
-    options.add_session_config_entry(_NO_PREPACKING, str(int(not choices.prepacking)))
+    options.add_session_config_entry(NO_PREPACKING, str(int(not choices.prepacking)))
     options.log_severity_level = _LOG_FATAL_ONLY
     return options
 
@@ -215,7 +215,7 @@ def _effective(session: Any, wanted: str, placed: GraphPlacement) -> dict[str, s
         "execution_mode": mode,
         "inter_op_threads": str(options.inter_op_num_threads),
         "arena": _on_or_off(options.enable_cpu_mem_arena),
-        "prepacking": _on_or_off(options.get_session_config_entry(_NO_PREPACKING) == "0"),
+        "prepacking": _on_or_off(options.get_session_config_entry(NO_PREPACKING) == "0"),
         "spinning": _on_or_off(options.get_session_config_entry(_SPINNING[0]) == "1"),
         **_choices_of_cuda(session),
     }

@@ -64,6 +64,7 @@ def profile(options: ServeOptions, request: ProfileRequest, interrupt: Interrupt
     )
     nodes = max(1, len(graph.model.graph.node))
     runs = max(1, min(request.iterations, _MOST_ITERATIONS, _MOST_EVENTS // nodes))
+    most = min(_OPENINGS, runs) if options.device is Device.CPU else 1
     openings: list[_Opening] = []
     while (left := runs - sum(each.runs for each in openings)) > 0:
         with ExitStack() as opened:
@@ -76,7 +77,6 @@ def profile(options: ServeOptions, request: ProfileRequest, interrupt: Interrupt
             for each in sessions:
                 opened.callback(each.close)
             seconds = monotonic() - began
-            most = min(_OPENINGS, runs) if options.device is Device.CPU else 1
             part = -(-left // openings_left([each.seconds for each in openings], seconds, most))
             inputs = model_inputs(plain, options, request.batch_size)
             names = [each.name for each in plain.signature.outputs]
@@ -86,7 +86,7 @@ def profile(options: ServeOptions, request: ProfileRequest, interrupt: Interrupt
             ]
             times = alternate(calls, part, interrupt)
             found = _joined(sessions, part, kernels_missing)
-            openings.append(_Opening(part, times, found, seconds))
+            openings.append(_Opening(times, found, seconds))
     return _document(request, openings)
 
 
@@ -94,12 +94,16 @@ def profile(options: ServeOptions, request: ProfileRequest, interrupt: Interrupt
 class _Opening:
     """The runs of sessions that were opened together."""
 
-    runs: int
     times: list[list[int]]
     """In ns, by level."""
     found: EngineProfile
     seconds: float
     """How long the sessions took to open."""
+
+    @property
+    def runs(self) -> int:
+        """How many runs each level had."""
+        return len(self.times[0])
 
 
 def openings_left(before: Sequence[float], seconds: float, most: int) -> int:
