@@ -1,5 +1,6 @@
 """Results for the store: the kept documents of each version, copied under other names."""
 
+import gc
 import json
 import os
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from inferometer_results.store.migrations import upgrade
 from inferometer_results.store.query import Search
 from inferometer_results.store.store import Store
 from inferometer_results.store.tables import FIGURES, best_column
+from support.waiting import wait_until
 
 KEPT = Path(__file__).resolve().parents[1] / "data" / "results"
 ORIGIN = Origin("import", "2026-01-31T12:00:00.000Z")
@@ -120,11 +122,25 @@ def add_and_die(address: str, content: bytes, statement: int) -> bool:
 
 def run_and_die(address: str, action: Callable[[Store], object], statement: int) -> bool:
     """Use a store in a process that ends at this statement; return whether it came so far."""
-    child = os.fork()
-    if child == 0:
-        _run_and_die(address, action, statement)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status) == _DIED
+    # Garbage of earlier tests would be collected in the child too, and an engine's session that is
+    # collected there waits forever for its threads, which are not there.
+    gc.disable()
+    try:
+        child = os.fork()
+        if child == 0:
+            _run_and_die(address, action, statement)
+    finally:
+        gc.enable()
+    codes: list[int] = []
+
+    def has_ended() -> bool:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            codes.append(os.waitstatus_to_exitcode(status))
+        return bool(ended)
+
+    wait_until(has_ended, f"the end of process {child}", poll_seconds=0.005)
+    return codes == [_DIED]
 
 
 _DIED = 9

@@ -11,9 +11,6 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from inferometer_serving.layers.attempts import Attempt, run_attempts
-from inferometer_serving.layers.timing import Item, time_items
-
 CRASH = "import ctypes, faulthandler; faulthandler.disable(); ctypes.string_at(0)"
 WITH_A_CRASHING_ENGINE = f"""
 import sys
@@ -29,6 +26,29 @@ class Crashing(kernels.OnnxKernels):
 kernels.KERNELS[EngineName.ONNX_RUNTIME] = Crashing
 sys.exit(__main__.main(sys.argv[1:]))
 """
+WITH_CRASHING_ITEMS = f"""
+import json, sys
+from inferometer_serving.layers.attempts import run_attempts
+from inferometer_serving.layers.timing import Item, time_items
+
+class Value:
+    inputs = ()
+
+    def run(self):
+        pass
+
+def crash():
+    {CRASH}
+
+def work(attempt):
+    opens = {{"first": crash, "second": Value, "third": crash}}
+    items = [Item(name, opens[name], rounds_wanted=3) for name in opens]
+    time_items(items, lambda *_: None, attempt=attempt)
+    print(json.dumps({{each.name: [each.failure, each.runs > 0] for each in items}}))
+    return 7
+
+sys.exit(run_attempts(work))
+"""
 WITH_A_SIGNAL = """
 import os, sys
 from inferometer_serving.layers.attempts import run_attempts
@@ -41,33 +61,14 @@ sys.exit(run_attempts(work))
 """
 
 
-class Value:
-    """Something that runs."""
-
-    inputs = ()
-
-    def run(self) -> None:
-        """Compute nothing."""
-
-
-def test_an_item_that_crashes_is_left_out_with_the_reason(tmp_path: Path) -> None:
+def test_an_item_that_crashes_is_left_out_with_the_reason() -> None:
     """Two of three items end the process; the third has its rounds, and no round is lost."""
-    output = tmp_path / "found.json"
-
-    def crash() -> Value:
-        exec(CRASH)  # noqa: S102 - the fault itself
-        return Value()
-
-    def work(attempt: Attempt) -> int:
-        items = [Item(name, opens[name], rounds_wanted=3) for name in opens]
-        time_items(items, lambda *_: None, attempt=attempt)
-        output.write_text(json.dumps({each.name: [each.failure, each.runs > 0] for each in items}))
-        return 7
-
-    opens = {"first": crash, "second": Value, "third": crash}
-    assert run_attempts(work) == 7
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_CRASHING_ITEMS], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 7
     reason = "It ended the engine's process (SIGSEGV)."
-    assert json.loads(output.read_text()) == {
+    assert json.loads(done.stdout) == {
         "first": [reason, False],
         "second": ["", True],
         "third": [reason, False],

@@ -2,7 +2,10 @@
 
 import ctypes
 import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -11,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import tiers
 from inferometer_serving.gpu.broker import server
 from inferometer_serving.gpu.broker.client import (
     SharedWeights,
@@ -28,6 +32,17 @@ from support.waiting import result_of, wait_for_event, wait_until
 _EXTENTS = (Extent(3, 1000), Extent(1003, 5000))
 _SIZE_BYTES = 2 * PAGE_BYTES
 """What they take."""
+_OPEN_AND_DIE = """
+import os
+from pathlib import Path
+
+from inferometer_serving.gpu.broker.client import open_weights
+from inferometer_serving.gpu.broker.layout import Extent
+from support.host_weights import HostMemory
+
+open_weights(Path({path!r}), Path({file!r}), {extents}, HostMemory())
+os.kill(os.getpid(), 9)
+"""
 
 
 @pytest.fixture
@@ -98,11 +113,11 @@ def test_a_client_that_dies_gives_up_its_reference(tmp_path: Path, file: Path) -
     other = tmp_path / "other"
     other.write_bytes(bytes(8000))
     with serving_broker(tmp_path, memory, quota_bytes=_SIZE_BYTES) as (path, broker):
-        child = os.fork()
-        if not child:
-            open_weights(path, file, _EXTENTS, memory)
-            os.kill(os.getpid(), 9)
-        os.waitpid(child, 0)
+        environment = {**os.environ, "PYTHONPATH": str(tiers.ROOT / "tests")}
+        script = _OPEN_AND_DIE.format(path=str(path), file=str(file), extents=_EXTENTS)
+        died = subprocess.run([sys.executable, "-c", script], check=False, env=environment)
+        assert died.returncode == -signal.SIGKILL
+        assert broker.status()["loads"] == 1
         _wait_for_references(broker, 0)
         with ExitStack() as stack:
             weights = open_weights(path, other, _EXTENTS, memory)
