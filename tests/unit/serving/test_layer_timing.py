@@ -61,9 +61,18 @@ def test_a_round_of_disturbed_runs_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     assert item.runs == 8
 
 
+def test_a_long_run_may_lose_the_cpu_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A moment takes up to 4 ms: less than 2 % of 250 ms, and more of 150 ms."""
+    for run_ms, expected_runs in ((250, 3), (150, 5)):
+        item = _timed(monkeypatch, repeat((run_ms, True)))
+        assert item.runs == expected_runs
+        assert item.disturbed_rounds == (run_ms == 150)
+
+
 @pytest.mark.parametrize(
     ("run_ms", "expected_runs"),
     [
+        pytest.param(60, 1, id="one of one that is warm after its cold run"),
         pytest.param(4, 2, id="two of a long one, which takes more than the round should"),
         pytest.param(1, 5, id="as many as fill the round"),
         pytest.param(0.1, 8, id="no more of a short one than it may have"),
@@ -72,13 +81,40 @@ def test_a_round_of_disturbed_runs_says_so(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_round_has_as_many_warm_runs_as_fill_it(
     monkeypatch: pytest.MonkeyPatch, run_ms: float, expected_runs: int
 ) -> None:
-    """A round of 5 ms and of 2 to 8 runs; opening and the cold run come on top."""
+    """A round of 5 ms and of 1 or 2 to 8 runs; opening and the cold run come on top."""
     machine = Machine(repeat((run_ms, False)))
     monkeypatch.setattr("time.perf_counter_ns", lambda: machine.now_ns)
     monkeypatch.setattr(timing, "_preemptions", lambda: 0)
     item = Item("brick", lambda: machine, rounds_wanted=3, runs_ns=5 * MS, most_runs=8)
     time_items([item], lambda *_: None)
     assert item.runs == 1 + 3 * (1 + expected_runs)
+
+
+@pytest.mark.parametrize(
+    ("uses", "expected_rounds"),
+    [
+        pytest.param([], 8, id="not known to be part of a model"),
+        pytest.param([{"small": 1, "large": 1}], 3, id="1 % of its model"),
+        pytest.param([{"small": 40, "large": 1}], 8, id="a third of it, since it runs 40 times"),
+        pytest.param([{"small": 1, "large": 1}, {"small": 1}], 8, id="all of another one"),
+    ],
+)
+def test_a_small_part_of_every_model_needs_few_rounds(
+    monkeypatch: pytest.MonkeyPatch, uses: list[dict[str, int]], expected_rounds: int
+) -> None:
+    """Its rounds differ by a fifth, which is less than 2 % of every model's time."""
+    small, large = (
+        Machine(run for ms in repeat(times) for each in ms for run in [(each, False)] * 9)
+        for times in ((0.9, 1.1, 1.0), (100.0,))
+    )
+    monkeypatch.setattr("time.perf_counter_ns", lambda: small.now_ns + large.now_ns)
+    monkeypatch.setattr(timing, "_preemptions", lambda: 0)
+    items = [
+        Item("small", lambda: small, rounds_wanted=8, runs_ns=8 * MS, most_runs=8),
+        Item("large", lambda: large, rounds_wanted=8, runs_ns=8 * MS, most_runs=8),
+    ]
+    time_items(items, lambda *_: None, uses=uses)
+    assert [len(each.shortest_ns) for each in items] == [expected_rounds, 3]
 
 
 _COUNT_THREADS = """

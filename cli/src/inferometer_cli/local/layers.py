@@ -113,6 +113,9 @@ class TimingRequest:
     """Engines whose kernels are timed; none: the bricks are timed by calls of ONNX Runtime."""
     precision: str = "Default"
     rounds: int = 8
+    uses: Sequence[Mapping[str, int]] = ()
+    """How often each model runs each brick, by key: what is a small part of all needs few rounds.
+    """
 
 
 def model_files(names: Sequence[str]) -> list[Path]:
@@ -267,10 +270,11 @@ def time_layers(request: TimingRequest, report: Callable[[int, int], None]) -> L
 
     with tempfile.TemporaryDirectory(prefix="inferometer-") as name:
         folder = Path(name)
-        suite, variants = folder / "suite.json", folder / "variants.json"
+        suite, variants, uses = (folder / f"{each}.json" for each in ("suite", "variants", "uses"))
         suite.write_text(request.suite.model_dump_json(exclude_none=True))
         variants.write_text(json.dumps([each.document for each in request.variants]))
-        arguments = ["time", str(suite), "--variants", str(variants)]
+        uses.write_text(json.dumps([dict(each) for each in request.uses]))
+        arguments = ["time", str(suite), "--variants", str(variants), "--uses", str(uses)]
         arguments += [*request.settings.arguments, "--rounds", str(request.rounds)]
         arguments += ["--precision", request.precision]
         for engine in request.engines:

@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     timed.add_argument("suite", type=Path)
     timed.add_argument("--model", type=Path, action="append", default=[], dest="models")
     timed.add_argument("--variants", type=Path, help="JSON: ways to run a whole model.")
+    timed.add_argument("--uses", type=Path, help="JSON: how often each model runs each brick.")
     timed.add_argument("--rounds", type=int, default=8)
     timed.add_argument("--engine", action="append", default=[], dest="engines")
     timed.add_argument("--precision", choices=(*Precision, _TF32), default=Precision.DEFAULT)
@@ -136,7 +137,7 @@ def _time(options: argparse.Namespace, attempt: Attempt) -> None:
     found = measure(
         BrickSuite.read_json(options.suite.read_bytes()),
         [read_graph(each, max_bytes=MOST_BYTES) for each in options.models],
-        [_variant(each) for each in _variants(options.variants)],
+        [_variant(each) for each in _read_list(options.variants)],
         MeasureOptions(
             _settings(options),
             options.rounds,
@@ -144,6 +145,7 @@ def _time(options: argparse.Namespace, attempt: Attempt) -> None:
             Precision(options.precision),
             attempt.left(options.budget_seconds),
             attempt,
+            _read_list(options.uses),
         ),
         _print_progress,
     )
@@ -160,7 +162,7 @@ def _timed_on_gpu(options: argparse.Namespace) -> LayerTimings:
 
     return measure_on_gpu(
         BrickSuite.read_json(options.suite.read_bytes()),
-        [gpu_variant(each) for each in _variants(options.variants)],
+        [gpu_variant(each) for each in _read_list(options.variants)],
         GpuMeasureOptions(
             _settings(options),
             options.rounds,
@@ -172,7 +174,7 @@ def _timed_on_gpu(options: argparse.Namespace) -> LayerTimings:
     )
 
 
-def _variants(file: Path | None) -> list[dict[str, Any]]:
+def _read_list(file: Path | None) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [] if file is None else json.loads(file.read_bytes())
     return found
 

@@ -1,6 +1,7 @@
 """Measurements of layers next to a server, at the request of a client."""
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -82,6 +83,7 @@ def _calls(
         _CALL_ROUNDS,
         budget_seconds=attempt.left(request.budget_seconds),
         attempt=attempt,
+        uses=[Counter(use.layer for use in each.uses) for each in graphs],
     )
     found = measure(single_layers(graphs), [served], [], options, report)
     return found.model_copy(

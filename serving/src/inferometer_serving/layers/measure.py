@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from math import inf, prod
@@ -75,6 +75,9 @@ class MeasureOptions:
     """That the kernels are to compute in."""
     budget_seconds: float = inf
     attempt: Attempt = field(default_factory=Attempt)
+    uses: Sequence[Mapping[str, int]] = ()
+    """How often each model runs each brick, by key: what is a small part of all needs few rounds.
+    """
 
     @property
     def shares_threads(self) -> bool:
@@ -132,7 +135,7 @@ def measure(
     items = [*variant_items, *calls, *kernels]
     until = began + options.budget_seconds
     before, own_before = cpu_times(), time.process_time()
-    time_items(items, report, until_seconds=until, attempt=options.attempt)
+    time_items(items, report, uses=options.uses, until_seconds=until, attempt=options.attempt)
     own_seconds = time.process_time() - own_before
     others = other_cpu_share(before, cpu_times(), own_seconds)
     if variant_items and all(each.failure for each in variant_items):

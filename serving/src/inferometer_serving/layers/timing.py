@@ -2,11 +2,11 @@
 
 import resource
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, pairwise
-from math import inf
+from math import inf, sqrt
 from statistics import median, quantiles
 from typing import Any, Protocol
 
@@ -18,14 +18,22 @@ from inferometer_serving.layers.attempts import Attempt
 _GROUP_BYTES = 2 << 30
 """Sessions are open at the same time as long as their tensors take no more than this."""
 _FEWEST_RUNS = 2
-"""The first run after the cold one is not quite warm yet."""
+"""The first run after the cold one is not quite warm yet..."""
+_LONG_NS = 50_000_000
+"""...unless it takes so long."""
+_LOST_NS, _DISTURBED = 4_000_000, 0.02
+"""What losing the CPU once costs at most, and the share of a run that disturbs it."""
 _TRIES = 3
 """A round makes at most so many times the runs that it wants, to find undisturbed ones."""
 _FEWEST_ROUNDS = 3
 _MOST_CHARACTERS = 600
 """Of the reason of a failure."""
 _NARROW = 0.03
-"""A brick needs no more rounds once the middle ones differ by less than this."""
+"""An item needs no more rounds once the middle ones differ by less than this..."""
+_NARROW_IN_MODEL = 0.02
+"""...or once no model's time depends by more than this on where in its interval the median lies."""
+_NOTCH = 1.57
+"""McGill, Tukey and Larsen, 1978: the median's 95 % interval is this by quartiles and root of n."""
 
 OUT_OF_TIME = "The time budget ended before it was timed."
 
@@ -76,6 +84,8 @@ class Item:
     """How many runs each round had."""
     disturbed_rounds: int = 0
     """Rounds in which another process took the CPU during every run."""
+    share: float = 1.0
+    """The largest share that it has in the time of a model."""
 
     @property
     def is_done(self) -> bool:
@@ -85,11 +95,15 @@ class Item:
         rounds = len(self.shortest_ns)
         if self.needs_all_rounds or rounds < _FEWEST_ROUNDS:
             return rounds >= self.rounds_wanted
-        middle = sorted(self.shortest_ns)
-        cut = len(middle) // 4
-        middle = middle[cut : len(middle) - cut]
-        is_narrow = middle[-1] - middle[0] <= _NARROW * median(middle)
-        return is_narrow or rounds >= self.rounds_wanted
+        if rounds >= self.rounds_wanted:
+            return True
+        shortest = sorted(self.shortest_ns)
+        cut = rounds // 4
+        range_ns = shortest[rounds - cut - 1] - shortest[cut]
+        lower, middle, upper = quantiles(shortest, n=4)
+        interval_ns = _NOTCH * (upper - lower) / sqrt(rounds)
+        in_model = self.share * interval_ns
+        return range_ns <= _NARROW * middle or in_model <= _NARROW_IN_MODEL * middle
 
     def spread_ns(self, own_ns: Sequence[float] = ()) -> float | None:
         """Return how far the quartiles of the rounds' medians are apart; None with one round.
@@ -124,15 +138,17 @@ def time_items(
     items: Sequence[Item],
     report: Report,
     *,
+    uses: Sequence[Mapping[str, int]] = (),
     until_seconds: float = inf,
     attempt: Attempt | None = None,
 ) -> None:
     """Run all items in rounds until each is done.
 
     The items of a group take turns, so that whatever disturbs the machine meets all of them, and
-    so that an item's weights leave the caches between its turns. One that fails keeps the reason.
-    At `until_seconds` of the monotonic clock the rounds end, and items without one fail. Those that
-    crashed an earlier attempt fail at once.
+    so that an item's weights leave the caches between its turns. `uses` says how often each model
+    runs each item, by name: one that is a small part of all models needs fewer rounds. One that
+    fails keeps the reason. At `until_seconds` of the monotonic clock the rounds end, and items
+    without one fail. Those that crashed an earlier attempt fail at once.
     """
     attempt = attempt or Attempt()
     for each in items:
@@ -141,12 +157,29 @@ def time_items(
     def report_some() -> None:
         report(sum(each.is_done for each in items), len(items))
 
+    def after_round() -> None:
+        _weigh(items, uses)
+        report_some()
+
     for group in _groups(items):
-        _time_group(group, report_some, until_seconds, attempt)
+        _time_group(group, after_round, until_seconds, attempt)
+
+
+def _weigh(items: Sequence[Item], uses: Sequence[Mapping[str, int]]) -> None:
+    """Set the share of each item that was timed: its part of what is known of a model's time."""
+    times = {each.name: median(each.shortest_ns) for each in items if each.shortest_ns}
+    shares: dict[str, float] = {}
+    for model in uses:
+        parts = {name: count * times[name] for name, count in model.items() if name in times}
+        total = sum(parts.values())
+        for name, part in parts.items():
+            shares[name] = max(shares.get(name, 0.0), part / total)
+    for each in items:
+        each.share = shares.get(each.name, 1.0)
 
 
 def _time_group(
-    group: Sequence[Item], report: Callable[[], None], until_seconds: float, attempt: Attempt
+    group: Sequence[Item], after_round: Callable[[], None], until_seconds: float, attempt: Attempt
 ) -> None:
     opened = []
     for item in group:
@@ -160,8 +193,8 @@ def _time_group(
     while active and time.monotonic() < until_seconds:
         for item, timed in active:
             _time_round(item, timed)
+        after_round()
         active = [each for each in active if not each[0].is_done]
-        report()
     for item, timed in opened:
         if not item.shortest_ns:
             item.failure = item.failure or OUT_OF_TIME
@@ -203,13 +236,15 @@ def _time_round(item: Item, timed: Timed) -> None:
         while time.perf_counter_ns() < settled_ns:
             timed.run()
             item.runs += 1
-        wanted = min(max(item.runs_ns // max(cold_ns, 1), _FEWEST_RUNS), item.most_runs)
+        fewest = 1 if cold_ns >= _LONG_NS else _FEWEST_RUNS
+        wanted = min(max(item.runs_ns // max(cold_ns, 1), fewest), item.most_runs)
         disturbed: list[int] = []
         undisturbed: list[int] = []
         while len(undisturbed) < wanted and len(undisturbed) + len(disturbed) < _TRIES * wanted:
             before = _preemptions()
             took_ns = _run_ns(timed)
-            (undisturbed if _preemptions() == before else disturbed).append(took_ns)
+            lost_ns = _LOST_NS * (_preemptions() - before)
+            (undisturbed if lost_ns <= _DISTURBED * took_ns else disturbed).append(took_ns)
             item.runs += 1
         times = undisturbed or disturbed
         item.disturbed_rounds += not undisturbed

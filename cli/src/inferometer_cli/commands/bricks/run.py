@@ -1,5 +1,6 @@
 """`inferometer bricks run`: times bricks on this machine."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,8 +72,8 @@ def run(  # noqa: PLR0913 - one argument for each option
     """Time the bricks of models, or of an exported file, that this machine does not know yet.
 
     Bricks take turns in rounds, so that a busy moment meets all of them. A brick needs no more
-    rounds once its times agree. The times are kept in the database of results. A hundred bricks
-    take about ten seconds.
+    rounds once its times agree, or differ by too little to change the time of any model. The times
+    are kept in the database of results. A hundred bricks take about ten seconds.
     """
     from inferometer_cli.local.layers import (
         LayerSettings,
@@ -97,7 +98,13 @@ def run(  # noqa: PLR0913 - one argument for each option
                 missing = _select_needed(missing, part.graphs, known, granularity, tolerance / 100)
             if known is not None and not missing.bricks and not part.references:
                 continue
-            request = TimingRequest(settings, missing, part.references, rounds=rounds)
+            request = TimingRequest(
+                settings,
+                missing,
+                part.references,
+                rounds=rounds,
+                uses=[_uses(each, granularity) for each in part.graphs],
+            )
             timings = time_layers(request, ProgressPrinter())
             keep_here(store, timings, part.graphs)
             timed.append(timings)
@@ -189,6 +196,13 @@ def _missing(suite: "BrickSuite", known: "LayerTimings | None") -> "BrickSuite":
     timed = set() if known is None else set(known.bricks)
     bricks = {key: each for key, each in suite.bricks.items() if key not in timed}
     return suite.model_copy(update={"bricks": bricks})
+
+
+def _uses(graph: "LayerGraph", granularity: int) -> Counter[str]:
+    """Return how often a model runs each of its bricks."""
+    from inferometer_analysis.bricks.split import split
+
+    return Counter(use.key for use in split(graph, granularity))
 
 
 def _by_model(wanted: _Wanted, granularity: int) -> list[_Wanted]:
