@@ -66,6 +66,37 @@ def test_what_a_process_repeats_after_a_crash_is_reported_once(
     assert found[1][1] == "It crashed."
 
 
+_KILLED_BY_A_LARGE_MODEL = """
+import json, os, sys
+
+for name in sys.argv[2:]:
+    if name.startswith("--"):
+        break
+    if name == "large.onnx":
+        os.kill(os.getpid(), 9)
+    print(json.dumps({"event": "described", "model": name}))
+    print(DOCUMENT, flush=True)
+"""
+
+
+def test_a_process_that_is_killed_costs_one_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that it leaves are described one at a time; the reason names the model."""
+    document = layer_graph(("Neg", [0], [1])).model_dump_json()
+    script = _KILLED_BY_A_LARGE_MODEL.replace("DOCUMENT", repr(document))
+    (tmp_path / "killed.py").write_text(script)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(layers, "_MODULE", "killed")
+    names = ["first.onnx", "second.onnx", "large.onnx", *(f"{at}.onnx" for at in range(5))]
+    found = {path.name: each for path, each in _described(list(map(Path, names)))}
+    assert found.keys() == set(names)
+    refused = found.pop("large.onnx")
+    assert "large.onnx cannot be found" in str(refused)
+    assert "SIGKILL" in str(refused)
+    assert all(isinstance(each, LayerGraph) for each in found.values())
+
+
 def test_a_task_without_built_in_models_is_refused() -> None:
     """The sentence names what lists them."""
     with pytest.raises(RefusedError, match="No built-in model begins with zoo://nosuch/"):

@@ -134,6 +134,22 @@ def test_a_full_disk_leaves_the_result(profile: Profile, tmp_path: Path, option:
     assert "Conv" in failed.stdout
 
 
+def test_analyses_that_cannot_be_written_cost_no_spans(
+    profile: Profile, measured: Measurement, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Something else took the name of their directory during the measurement."""
+
+    def measure(*words: Any) -> ResultDocument:
+        (tmp_path / "analyses").touch()
+        return measured.measure(*words)
+
+    monkeypatch.setattr(measurement, "measure", measure)
+    failed = profile("--csv", "analyses", "--otlp", "spans.json")
+    assert failed.code == 1
+    assert "Cannot write analyses: File exists." in failed.stderr
+    assert (tmp_path / "spans.json").read_bytes() == otlp_message(measured.document) + b"\n"
+
+
 def test_a_profile_without_an_inference_has_no_spans(
     profile: Profile, measured: Measurement, tmp_path: Path
 ) -> None:

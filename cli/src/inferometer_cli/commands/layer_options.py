@@ -91,12 +91,14 @@ def describe_models(files: list[Path], settings: "LayerSettings") -> list["Layer
     def report(file: Path, described: "LayerGraph | str") -> None:
         if isinstance(described, str):
             refused[file] = described
-            return
-        found[file] = described
+            what = "left out"
+        else:
+            found[file] = described
+            what = f"{len(described.uses)} layers"
         number = len(found) + len(refused)
         left = (monotonic() - began) / number * (len(files) - number)
         words = f", about {left:.0f} s left" if left else ""
-        print_message(f"{number}/{len(files)} {file.stem}: {len(described.uses)} layers{words}")
+        print_message(f"{number}/{len(files)} {file.stem}: {what}{words}")
 
     layers.describe_models(files, settings, report)
     if not found:

@@ -140,10 +140,12 @@ def profile(  # noqa: PLR0913 - one argument for each option
         is_complete = document.outcome.state == "Complete"
         if not is_complete:
             print_error(document.outcome.message)
-        if csv is not None and document.scenarios:
-            _write_analyses(document, csv)
-        if is_complete or has_spans(document):
-            export_spans(document, perfetto, otlp)
+        try:
+            if csv is not None and document.scenarios:
+                _write_analyses(document, csv)
+        finally:
+            if is_complete or has_spans(document):
+                export_spans(document, perfetto, otlp)
     raise typer.Exit(exit_code_of(document))
 
 

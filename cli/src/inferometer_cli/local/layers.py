@@ -30,6 +30,7 @@ from inferometer_cli.local.child_process import output_document
 from inferometer_fetch.built_in import cached_model, zoo_cache
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_models import zoo
+from inferometer_models.control_groups import memory_left_bytes
 from inferometer_serving.machine_name import engine_versions, machine_name
 
 if TYPE_CHECKING:
@@ -170,63 +171,77 @@ def describe_models(
 ) -> None:
     """Report the layers of each model once they are known, or the reason why they are not.
 
-    Nothing is timed here, so several processes share the models.
+    Nothing is timed here, so several processes share the models. The models that a process leaves
+    when it ends early, killed for its memory perhaps, are described one at a time. Raises
+    FailedError if the process of an only model ends early.
     """
     with _child_environment() as env:
-        asyncio.run(_describe_shares(_shares(paths), settings, env, report))
+        asyncio.run(_describe_all(paths, settings, env, report))
 
 
-async def _describe_shares(
-    shares: Sequence[Sequence[Path]],
+async def _describe_all(
+    paths: Sequence[Path],
     settings: LayerSettings,
     env: Mapping[str, str],
     report: Callable[[Path, LayerGraph | str], None],
 ) -> None:
-    await asyncio.gather(
-        *(
-            output_document(
-                _NAME,
-                _command(("describe", *map(str, paths), *settings.arguments)),
-                _DescribedModels(report).take,
-                env=env,
-            )
-            for paths in shares
-        )
-    )
+    found = _DescribedModels(report)
+
+    async def describe(share: Sequence[Path]) -> FailedError | None:
+        command = _command(("describe", *map(str, share), *settings.arguments))
+        try:
+            await output_document(_NAME, command, found.reader(), env=env)
+        except FailedError as error:
+            return error
+        return None
+
+    await asyncio.gather(*map(describe, _shares(paths)))
+    for path in [each for each in paths if str(each) not in found.reported]:
+        if failure := await describe([path]):
+            if len(paths) == 1:
+                raise failure
+            report(path, f"The layers of the model {path} cannot be found. {failure}")
 
 
 class _DescribedModels:
-    """The models in the output of a process that describes them, each reported once."""
+    """The models in the output of processes that describe them, each reported once."""
 
     def __init__(self, report: Callable[[Path, LayerGraph | str], None]) -> None:
         self._report = report
-        self._reported: set[str] = set()
-        self._model = ""
-        """That of the document in the next line."""
+        self.reported: set[str] = set()
 
-    def take(self, line: bytes) -> None:
-        """Take the next line."""
-        if self._model:
-            self._keep(self._model, LayerGraph.read_json(line))
-            self._model = ""
-            return
-        event = json.loads(line)
-        if event["event"] == "described":
-            self._model = event["model"]
-        else:
-            self._keep(event["model"], event["reason"])
+    def reader(self) -> Callable[[bytes], None]:
+        """Return what takes the lines of one process."""
+        described = ""
+
+        def take(line: bytes) -> None:
+            nonlocal described
+            if described:
+                self._keep(described, LayerGraph.read_json(line))
+                described = ""
+                return
+            event = json.loads(line)
+            if event["event"] == "described":
+                described = event["model"]
+            else:
+                self._keep(event["model"], event["reason"])
+
+        return take
 
     def _keep(self, model: str, found: LayerGraph | str) -> None:
         # After a crash the process begins anew, without the model that caused it.
-        if model not in self._reported:
-            self._reported.add(model)
+        if model not in self.reported:
+            self.reported.add(model)
             self._report(Path(model), found)
 
 
 def _shares(paths: Sequence[Path]) -> list[Sequence[Path]]:
     """Return the models of each process: as many as there are CPUs, and memory for them."""
     largest = max(map(_model_bytes, paths))
-    affordable = psutil.virtual_memory().available // (_MEMORY_BY_MODEL * largest + 1)
+    available = psutil.virtual_memory().available
+    if (left := memory_left_bytes()) is not None:
+        available = min(available, left)
+    affordable = available // (_MEMORY_BY_MODEL * largest + 1)
     count = max(1, min(len(paths), len(os.sched_getaffinity(0)), affordable, _MOST_PROCESSES))
     return [paths[at::count] for at in range(count)]
 
