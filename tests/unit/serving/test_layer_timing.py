@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 
 import pytest
+from typing_extensions import override
 
 from inferometer_api.layers.bricks import Brick, BrickSuite
 from inferometer_api.layers.graph import Layer, LayerTensor
@@ -47,7 +48,7 @@ def test_a_disturbed_run_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     """A round wants 2 runs of 4 ms; those of 9 ms were disturbed, and do not count."""
     runs = iter([(4, False), (4, False), (9, True), (4, False), (9, True), (4, False)])
     item = _timed(monkeypatch, runs)
-    assert (item.middle_ns, item.shortest_ns) == ([4 * MS], [4 * MS])
+    assert item.middle_ns == [4 * MS]
     assert item.disturbed_rounds == 0
     assert item.runs == 6
 
@@ -90,6 +91,68 @@ def test_a_round_has_as_many_warm_runs_as_fill_it(
     assert item.runs == 1 + 3 * (1 + expected_runs)
 
 
+@dataclass
+class Named:
+    """Something that writes down its runs."""
+
+    name: str
+    runs: list[str]
+    inputs: tuple[object, ...] = ()
+
+    def run(self) -> None:
+        """Write its name down."""
+        self.runs.append(self.name)
+
+
+@pytest.mark.parametrize(
+    ("are_mixed", "large_bytes", "expected_runs"),
+    [
+        pytest.param(False, 8, "aaabbbccc", id="each for itself"),
+        pytest.param(True, 8, "abcabcabc", id="as in a model"),
+        pytest.param(True, 4 << 20, "aaabbbccc", id="one fills the caches alone"),
+    ],
+)
+def test_the_runs_of_bricks_alternate(
+    *, are_mixed: bool, large_bytes: int, expected_runs: str
+) -> None:
+    """A round is one cold run and two others, and the caches are those of a model."""
+    runs: list[str] = []
+    items = [
+        Item(
+            name,
+            open=lambda name=name: Named(name, runs),  # type: ignore[misc]
+            rounds_wanted=1,
+            bytes=size,
+            is_mixed=are_mixed,
+            most_runs=2,
+        )
+        for name, size in (("a", 8), ("b", large_bytes), ("c", 8))
+    ]
+    time_items(items, lambda *_: None)
+    assert "".join(runs) == "abc" + expected_runs
+
+
+def test_a_brick_that_fails_ends_no_turn_of_others() -> None:
+    """It keeps the reason, and the others have their rounds."""
+    runs: list[str] = []
+
+    class Failing(Named):
+        @override
+        def run(self) -> None:
+            super().run()
+            if self.runs.count(self.name) == 3:
+                raise ValueError("no more")
+
+    items = [
+        Item("failing", lambda: Failing("a", runs), 1, bytes=8, is_mixed=True, most_runs=2),
+        Item("good", lambda: Named("b", runs), 1, bytes=8, is_mixed=True, most_runs=2),
+    ]
+    time_items(items, lambda *_: None)
+    assert "".join(runs) == "abababb"
+    assert [each.failure for each in items] == ["no more", ""]
+    assert len(items[1].middle_ns) == 1
+
+
 @pytest.mark.parametrize(
     ("uses", "expected_rounds"),
     [
@@ -114,7 +177,7 @@ def test_a_small_part_of_every_model_needs_few_rounds(
         Item("large", lambda: large, rounds_wanted=8, runs_ns=8 * MS, most_runs=8),
     ]
     time_items(items, lambda *_: None, uses=uses)
-    assert [len(each.shortest_ns) for each in items] == [expected_rounds, 3]
+    assert [len(each.middle_ns) for each in items] == [expected_rounds, 3]
 
 
 _COUNT_THREADS = """

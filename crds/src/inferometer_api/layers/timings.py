@@ -12,7 +12,7 @@ class Timing(Document):
     """How long a call of the engine takes, from several rounds."""
 
     nanoseconds: int
-    """The median over the rounds of the shortest run in each: its weights lie in the caches."""
+    """The median over the rounds of the median run in each, without the first one."""
     lower_quartile_nanoseconds: int
     """A quarter of the rounds were at least as fast."""
     upper_quartile_nanoseconds: int

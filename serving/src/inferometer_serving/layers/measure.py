@@ -148,7 +148,7 @@ def measure(
         node_nanoseconds=round(node_ns),
         seconds=time.monotonic() - began,
         other_cpu_share=others,
-        reference_nanoseconds=reference.timing().nanoseconds if reference.shortest_ns else 0,
+        reference_nanoseconds=reference.timing().nanoseconds if reference.middle_ns else 0,
         reference_spread_nanoseconds=reference.spread_ns(),
         bricks={each.name: each.timing() for each in bricks if not each.failure},
         kernels=found.kernels,
@@ -161,7 +161,7 @@ def measure(
 
 def _call_costs(single: Item, chain: Item) -> tuple[float, float]:
     """Return the ns of one call and of one layer that computes nothing; 0 if not timed."""
-    if not single.shortest_ns or not chain.shortest_ns:
+    if not single.middle_ns or not chain.middle_ns:
         return 0.0, 0.0
     once_ns = single.timing().nanoseconds
     node_ns = max((chain.timing().nanoseconds - once_ns) / (_CHAIN - 1), 0.0)
@@ -194,6 +194,7 @@ def _brick_items(suite: BrickSuite, options: MeasureOptions) -> list[Item]:
             open=partial(_open_brick, suite, brick, options),
             rounds_wanted=options.rounds,
             bytes=brick_bytes(suite, brick),
+            is_mixed=True,
             runs_ns=_BRICK_RUNS_NS,
             most_runs=_MOST_BRICK_RUNS,
         )

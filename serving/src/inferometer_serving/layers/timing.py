@@ -2,10 +2,10 @@
 
 import resource
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from math import inf, sqrt
 from statistics import median, quantiles
 from typing import Any, Protocol
@@ -23,6 +23,8 @@ _LONG_NS = 50_000_000
 """...unless it takes so long."""
 _LOST_NS, _DISTURBED = 4_000_000, 0.02
 """What losing the CPU once costs at most, and the share of a run that disturbs it."""
+_MIXED_BYTES = 4 << 20
+"""Bricks take turns run by run until their tensors take so much: more than the cache of a core."""
 _TRIES = 3
 """A round makes at most so many times the runs that it wants, to find undisturbed ones."""
 _FEWEST_ROUNDS = 3
@@ -37,6 +39,7 @@ _NOTCH = 1.57
 
 OUT_OF_TIME = "The time budget ended before it was timed."
 
+_Opened = tuple["Item", "Timed"]
 Report = Callable[[int, int], None]
 """Takes how many items are done, and of how many."""
 
@@ -61,6 +64,9 @@ class Item:
     rounds_wanted: int
     bytes: int = 0
     """Of its tensors; 0 for what must take turns with all others of its group."""
+    is_mixed: bool = False
+    """Whether others run between its runs, as in a model: they leave it the caches as they are
+    there, neither warm nor cold. If not, its runs follow each other."""
     needs_all_rounds: bool = False
     """Whether it gets all rounds, also if its times agree earlier."""
     runs_ns: int = 3_000_000
@@ -76,8 +82,6 @@ class Item:
     failure: str = ""
     cold_ns: list[int] = field(default_factory=list)
     """The first run of each round."""
-    shortest_ns: list[int] = field(default_factory=list)
-    """The shortest run of each round."""
     middle_ns: list[int] = field(default_factory=list)
     """The median run of each round."""
     round_runs: list[int] = field(default_factory=list)
@@ -92,15 +96,15 @@ class Item:
         """Whether it needs no more rounds."""
         if self.failure:
             return True
-        rounds = len(self.shortest_ns)
+        rounds = len(self.middle_ns)
         if self.needs_all_rounds or rounds < _FEWEST_ROUNDS:
             return rounds >= self.rounds_wanted
         if rounds >= self.rounds_wanted:
             return True
-        shortest = sorted(self.shortest_ns)
+        times = sorted(self.middle_ns)
         cut = rounds // 4
-        range_ns = shortest[rounds - cut - 1] - shortest[cut]
-        lower, middle, upper = quantiles(shortest, n=4)
+        range_ns = times[rounds - cut - 1] - times[cut]
+        lower, middle, upper = quantiles(times, n=4)
         interval_ns = _NOTCH * (upper - lower) / sqrt(rounds)
         in_model = self.share * interval_ns
         return range_ns <= _NARROW * middle or in_model <= _NARROW_IN_MODEL * middle
@@ -122,12 +126,12 @@ class Item:
 
     def timing(self) -> Timing:
         """Return what its rounds show. Raises StatisticsError without rounds."""
-        lower, upper = np.percentile(self.shortest_ns, (25, 75))
+        lower, upper = np.percentile(self.middle_ns, (25, 75))
         return Timing(
-            nanoseconds=max(round(median(self.shortest_ns)), 1),
+            nanoseconds=max(round(median(self.middle_ns)), 1),
             lower_quartile_nanoseconds=round(lower),
             upper_quartile_nanoseconds=round(upper),
-            rounds=len(self.shortest_ns),
+            rounds=len(self.middle_ns),
             runs=self.runs,
             cold_nanoseconds=round(median(self.cold_ns)),
             session_nanoseconds=self.session_ns,
@@ -167,7 +171,7 @@ def time_items(
 
 def _weigh(items: Sequence[Item], uses: Sequence[Mapping[str, int]]) -> None:
     """Set the share of each item that was timed: its part of what is known of a model's time."""
-    times = {each.name: median(each.shortest_ns) for each in items if each.shortest_ns}
+    times = {each.name: median(each.middle_ns) for each in items if each.middle_ns}
     shares: dict[str, float] = {}
     for model in uses:
         parts = {name: count * times[name] for name, count in model.items() if name in times}
@@ -191,12 +195,14 @@ def _time_group(
     attempt.opening("")
     active = list(opened)
     while active and time.monotonic() < until_seconds:
-        for item, timed in active:
-            _time_round(item, timed)
+        for turn in _turns(active):
+            rounds = [(item, _round(item, timed)) for item, timed in turn]
+            while rounds:
+                rounds = [each for each in rounds if _goes_on(*each)]
         after_round()
         active = [each for each in active if not each[0].is_done]
     for item, timed in opened:
-        if not item.shortest_ns:
+        if not item.middle_ns:
             item.failure = item.failure or OUT_OF_TIME
         elif item.finish is not None and not item.failure:
             _try(item, partial(item.finish, timed, item.runs - 1))
@@ -220,40 +226,69 @@ def _open(item: Item, until_seconds: float) -> Timed | None:
     return found[0]
 
 
-def _time_round(item: Item, timed: Timed) -> None:
-    """Run an item once with warm inputs and cold weights, as in its model, and then a few times.
+def _turns(opened: Sequence[_Opened]) -> Iterator[list[_Opened]]:
+    """Yield the items whose runs alternate; those that are not mixed are alone."""
+    turn: list[_Opened] = []
+    taken = 0
+    for each in opened:
+        item, _ = each
+        if turn and not (item.is_mixed and taken + item.bytes <= _MIXED_BYTES):
+            yield turn
+            turn, taken = [], 0
+        turn.append(each)
+        taken += item.bytes if item.is_mixed else _MIXED_BYTES + 1
+    if turn:
+        yield turn
 
-    Runs during which another process took the CPU are repeated: their time is not the item's own.
+
+def _goes_on(item: Item, runs: Iterator[None]) -> bool:
+    """Make the next run of a round, and return whether there was one."""
+    made: list[None] = []
+
+    def make_next() -> None:
+        made.extend(islice(runs, 1))
+
+    return _try(item, make_next) and bool(made)
+
+
+def _round(item: Item, timed: Timed) -> Iterator[None]:
+    """Run an item once with cold weights, and then a few times, always with warm inputs.
+
+    It yields after each run. Runs during which another process took the CPU are repeated: their
+    time is not the item's own.
     """
-
-    def run_some() -> None:
-        for array in timed.inputs:
-            if array.size:
-                array.max()
-        cold_ns = _run_ns(timed)
+    _read(timed.inputs)
+    cold_ns = _run_ns(timed)
+    item.runs += 1
+    settled_ns = time.perf_counter_ns() + item.settle_ns
+    while time.perf_counter_ns() < settled_ns:
+        timed.run()
         item.runs += 1
-        settled_ns = time.perf_counter_ns() + item.settle_ns
-        while time.perf_counter_ns() < settled_ns:
-            timed.run()
-            item.runs += 1
-        fewest = 1 if cold_ns >= _LONG_NS else _FEWEST_RUNS
-        wanted = min(max(item.runs_ns // max(cold_ns, 1), fewest), item.most_runs)
-        disturbed: list[int] = []
-        undisturbed: list[int] = []
-        while len(undisturbed) < wanted and len(undisturbed) + len(disturbed) < _TRIES * wanted:
-            before = _preemptions()
-            took_ns = _run_ns(timed)
-            lost_ns = _LOST_NS * (_preemptions() - before)
-            (undisturbed if lost_ns <= _DISTURBED * took_ns else disturbed).append(took_ns)
-            item.runs += 1
-        times = undisturbed or disturbed
-        item.disturbed_rounds += not undisturbed
-        item.round_runs.append(item.runs - sum(item.round_runs) - 1)
-        item.cold_ns.append(cold_ns)
-        item.shortest_ns.append(min(times))
-        item.middle_ns.append(round(median(times)))
+    yield
+    fewest = 1 if cold_ns >= _LONG_NS else _FEWEST_RUNS
+    wanted = min(max(item.runs_ns // max(cold_ns, 1), fewest), item.most_runs)
+    disturbed: list[int] = []
+    undisturbed: list[int] = []
+    while len(undisturbed) < wanted and len(undisturbed) + len(disturbed) < _TRIES * wanted:
+        if item.is_mixed:
+            _read(timed.inputs)
+        before = _preemptions()
+        took_ns = _run_ns(timed)
+        lost_ns = _LOST_NS * (_preemptions() - before)
+        (undisturbed if lost_ns <= _DISTURBED * took_ns else disturbed).append(took_ns)
+        item.runs += 1
+        yield
+    item.disturbed_rounds += not undisturbed
+    item.round_runs.append(item.runs - sum(item.round_runs) - 1)
+    item.cold_ns.append(cold_ns)
+    item.middle_ns.append(round(median(undisturbed or disturbed)))
 
-    _try(item, run_some)
+
+def _read(arrays: Iterable[Any]) -> None:
+    """Bring inputs into the caches, where the layer before has just left them in a model."""
+    for array in arrays:
+        if array.size:
+            array.max()
 
 
 def _try(item: Item, action: Callable[[], None]) -> bool:
