@@ -16,7 +16,7 @@ from inferometer_cli.commands.layer_options import (
     describe_models,
     read_shapes,
 )
-from inferometer_cli.terminal import print_output
+from inferometer_cli.terminal import print_message, print_output
 
 
 def generate(
@@ -77,8 +77,10 @@ def export(  # noqa: PLR0913 - one argument for each option
 ) -> None:
     """Write the unique bricks of some models to a file that others can run.
 
-    The file has no names, weights, counts or order of layers, so that it shows no model.
+    The file has no names, weights, counts or order of layers, so that it shows no model. Layers
+    that have a part of a model in their attributes, such as Loop, are left out and named.
     """
+    from inferometer_analysis.bricks.export import exportable
     from inferometer_analysis.bricks.split import compose_suite
     from inferometer_cli.exits import RefusedError
     from inferometer_cli.local.layers import LayerSettings, model_files, write_document
@@ -88,7 +90,16 @@ def export(  # noqa: PLR0913 - one argument for each option
     graphs = describe_models(
         model_files(models), LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
     )
-    suite = compose_suite(graphs, granularity)
+    composed = compose_suite(graphs, granularity)
+    suite, operators = exportable(composed)
+    if operators:
+        count = len(composed.bricks) - len(suite.bricks)
+        print_message(
+            f"left out: {count} bricks with {', '.join(operators)}, whose attributes have graphs "
+            "or parameters of a model"
+        )
+    if not suite.bricks:
+        raise RefusedError("No brick is left that shows no part of a model: there is no file.")
     write_document(output, suite)
     if json:
         print_output(dumps({"file": str(output), "bricks": len(suite.bricks)}))
