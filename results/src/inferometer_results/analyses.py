@@ -7,6 +7,7 @@ from io import StringIO
 from typing import Any
 
 from inferometer_analysis.layers import layer_information, layer_latency, layer_memory
+from inferometer_analysis.models import batch_at_knee, batch_of_maximum
 from inferometer_api.results.result import ResultDocument
 from inferometer_results.gpu_kernels import (
     LayerKernels,
@@ -60,13 +61,21 @@ class Analysis:
 
 
 def analysis_documents(document: ResultDocument) -> dict[str, dict[str, Any]]:
-    """Return all analyses by number; without rows those have the reason instead."""
+    """Return all analyses by number; without rows those have the reason instead.
+
+    With several batch sizes A1 has the one of the highest throughput, and the one at the knee,
+    which is null if every doubling of the batch adds more than 5 %.
+    """
     found: dict[str, dict[str, Any]] = {}
     for analysis in ANALYSES:
         rows = _rows(analysis, document)
         found[analysis.key] = {"name": analysis.name, "rows": rows or None}
         if not rows:
             found[analysis.key]["reason"] = _reason(analysis, document)
+    models = models_of(list(profiled_steps(document)))
+    if len(models) > 1:
+        best = {"batchOfMaximum": batch_of_maximum(models), "batchAtKnee": batch_at_knee(models)}
+        found[ANALYSES[0].key] |= best
     return found
 
 

@@ -53,9 +53,16 @@ def is_profiled(kinds: Iterable[str]) -> bool:
 def profiled_steps(document: ResultDocument) -> Iterator[ProfiledStep]:
     """Yield the steps with a profile, in their order."""
     for scenario in document.scenarios:
-        for step in scenario.steps:
-            if step.profile is not None:
-                yield ProfiledStep(scenario, step, step.profile)
+        yield from steps_of(scenario)
+
+
+def steps_of(scenario: ScenarioResult) -> list[ProfiledStep]:
+    """Return the steps of a scenario with a profile."""
+    return [
+        ProfiledStep(scenario, step, step.profile)
+        for step in scenario.steps
+        if step.profile is not None
+    ]
 
 
 def layers_of(profile: StepProfile) -> list[ProfiledLayer]:

@@ -147,6 +147,7 @@ def test_a_cpu_has_its_analyses_and_the_reason_for_the_others() -> None:
     found = analysis_documents(_document())
     assert list(found) == [f"a{number}" for number in range(1, 16)]
     assert [row["batchSize"] for row in found["a1"]["rows"]] == [1, 8, 32]
+    assert (found["a1"]["batchOfMaximum"], found["a1"]["batchAtKnee"]) == (8, None)
     assert [row["nanoseconds"] for row in found["a3"]["rows"][:3]] == [6_000, 1_000, 2_000]
     assert [row["outputBytes"] for row in found["a4"]["rows"][:3]] == [32, 32, 32]
     types = [(row["type"], row["layers"]) for row in found["a5"]["rows"][:2]]
@@ -178,7 +179,8 @@ def test_the_report_has_layers_and_kernels() -> None:
     """The page has a section for layers and one for kernels, with names escaped."""
     page = render_report(_document())
     assert "Layers of batch 8" in page
-    assert "A1 Model information table" in page
+    assert page.count("A1 Model information table") == 1
+    assert "The throughput is highest at batch 8;" in page
     layers = "A2 Layer information table, A3 Layer latency, A4 Layer memory allocation"
     assert layers in page
     assert "A5 Layer type distribution, A6 Layer latency aggregated by type, A7 Layer" in page

@@ -17,11 +17,11 @@ from inferometer_results.gpu_kernels import (
     kernel_bound,
 )
 from inferometer_results.profile import (
-    ProfiledStep,
     kernel_rows,
     layers_of,
     models_of,
     sentences_of,
+    steps_of,
     type_rows,
 )
 from inferometer_results.quantity import DASH, byte_unit, duration, percent, significant
@@ -38,7 +38,6 @@ class ProfileTables:
 
     label: str
     sentences: tuple[str, ...]
-    model: Table
     layers: Table
     types: Table
     kernels: Table
@@ -57,17 +56,25 @@ class ProfileTables:
         return analysis_titles(*numbers)
 
 
+def model_table(result: ScenarioResult) -> Table:
+    """Return A1: the model at each batch size, without a profiler; no rows without a profile."""
+    return _table(
+        ("Batch", "Latency", "Samples/s"),
+        (
+            (str(row.batch_size), duration(row.latency_ns), significant(row.samples_per_second))
+            for row in models_of(steps_of(result))
+        ),
+    )
+
+
 def profile_tables(result: ScenarioResult) -> Iterator[ProfileTables]:
     """Yield the tables of each profiled step."""
-    for step in result.steps:
-        if step.profile is None:
-            continue
-        each = ProfiledStep(result, step, step.profile)
-        rows = layer_information(layers_of(step.profile))
+    for each in steps_of(result):
+        step, profile = each.step, each.profile
+        rows = layer_information(layers_of(profile))
         yield ProfileTables(
             label=step.label,
-            sentences=(*sentences_of(each), *gpu_sentences(step.profile)),
-            model=_model(each),
+            sentences=(*sentences_of(each), *gpu_sentences(profile)),
             layers=_table(
                 ("Layer", "Index", "Type", "Output", "Kernel", "Latency", "Share", "Memory"),
                 (
@@ -94,26 +101,15 @@ def profile_tables(result: ScenarioResult) -> Iterator[ProfileTables]:
                         percent(row.latency_share),
                         _bytes(row.output_bytes),
                     )
-                    for row in type_rows(step.profile)
+                    for row in type_rows(profile)
                 ),
             ),
-            kernels=_gpu_kernels(step.profile) if step.profile.kernels else _kernels(step.profile),
-            gpu_kernels=_each_gpu_kernel(step.profile),
-            gpu_model=_gpu_model(step.profile),
-            gpu_layers=_gpu_layers(step.profile),
+            kernels=_gpu_kernels(profile) if profile.kernels else _kernels(profile),
+            gpu_kernels=_each_gpu_kernel(profile),
+            gpu_model=_gpu_model(profile),
+            gpu_layers=_gpu_layers(profile),
             left_out=max(0, len(rows) - _MOST_LAYERS),
         )
-
-
-def _model(each: ProfiledStep) -> Table:
-    """Return A1 at one batch size."""
-    return _table(
-        ("Batch", "Latency", "Samples/s"),
-        (
-            (str(row.batch_size), duration(row.latency_ns), significant(row.samples_per_second))
-            for row in models_of([each])
-        ),
-    )
 
 
 def _each_gpu_kernel(profile: StepProfile) -> Table:

@@ -11,6 +11,7 @@ from inferometer_api.results.search import RepeatSummary
 from inferometer_results.cold_start import cold_start_sentences, cold_starts
 from inferometer_results.findings import entry_name
 from inferometer_results.layers.step_layers import scenario_sentences
+from inferometer_results.profile import batch_sentence, steps_of
 from inferometer_results.report.chart import Chart
 from inferometer_results.report.cold_start_chart import cold_start_chart, cold_start_table
 from inferometer_results.report.energy_facts import StepCounters, energy_of_steps, left_out
@@ -44,7 +45,11 @@ from inferometer_results.report.node_charts import (
     waiting_chart,
 )
 from inferometer_results.report.power_charts import power_chart
-from inferometer_results.report.profile_tables import ProfileTables, profile_tables
+from inferometer_results.report.profile_tables import (
+    ProfileTables,
+    model_table,
+    profile_tables,
+)
 from inferometer_results.report.search_charts import curve_chart, repeats_chart, search_chart
 from inferometer_results.report.step_charts import (
     step_energy_chart,
@@ -120,13 +125,15 @@ class Section:
     not_drawn: tuple[str, ...]
     """Why something is not drawn: sentences without a period."""
     found: tuple[str, ...]
-    """The outcome of a search, a sweep, repeats and early stopping: sentences."""
+    """The outcome of a search, a sweep, repeats, a profile and early stopping: sentences."""
     repeats: Table
     """The summary of all repeats, in the section of the first; no rows elsewhere."""
     models: Table
     """The queries to each model of a mix; no rows without one."""
     workers: Table
     """What each worker of a fleet did; no rows without a fleet."""
+    batches: Table
+    """The profiled model at each batch size; no rows without a profile."""
     profiles: tuple[ProfileTables, ...]
     """Layers and kernels of the profiled steps."""
     traces: tuple[TracedCharts, ...]
@@ -168,6 +175,7 @@ def section_of(document: ResultDocument, index: int) -> Section:
         repeats=repeat_table(_repeats(document, result)),
         models=mix_table(result),
         workers=worker_table(result),
+        batches=model_table(result),
         profiles=tuple(profile_tables(result)),
         traces=tuple(traced_charts(result, key)) if drawn else (),
         starts=cold_start_table(_starts(document, result)),
@@ -274,6 +282,8 @@ def _found(document: ResultDocument, result: ScenarioResult) -> Iterator[str]:
         yield repeat_coverage(repeats)
     if repeats is not None and repeats.advice:
         yield repeats.advice
+    if best_batch := batch_sentence(steps_of(result)):
+        yield best_batch
     for sentence in early_stopping_sentences(result):
         yield f"{sentence[0].upper()}{sentence[1:]}."
 
