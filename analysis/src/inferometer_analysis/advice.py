@@ -157,7 +157,8 @@ class Evidence:
 def advise(evidence: Evidence) -> list[Advice]:
     """Return all advice, by question.
 
-    A question whose variants were all measured and are not faster is listed with that reason.
+    What is not faster beyond noise is no advice. Q4 and Q5 follow from timings of layers as well:
+    if none of their variants is faster, they are listed with that reason.
     """
     found = list(_variants(evidence))
     answered = {each.question for each in found}
