@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import KernelTiming, LayerTimings, VariantTiming
 from inferometer_api.results.result import StepLayers
+from inferometer_results.explore.prices import NodePrice, PriceList
 from inferometer_results.layers.bound_report import (
     bound_document,
     bound_report,
@@ -22,6 +23,7 @@ from inferometer_results.layers.machine_views import (
     predicted_latencies,
 )
 from inferometer_results.layers.step_layers import layer_sentences
+from inferometer_results.quantity import significant
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.api import machine_schema
 from inferometer_results.service.app import create_app
@@ -308,3 +310,23 @@ def test_pages_show_layers_bounds_and_bricks(tmp_path: Path) -> None:
         assert "<slow>" not in bricks
         assert bricks.index(">fast<") < bricks.index("&lt;slow&gt;")
         assert ">fast<" not in client.get("/bricks", params={"machine": "<slow> CPU"}).text
+
+
+def test_bricks_have_a_cost_where_the_processor_has_a_price(tmp_path: Path) -> None:
+    """A node for 3.60 EUR an hour, 0.001 EUR a second, whose queries of 10 us follow each other."""
+    prices = PriceList(currency="EUR", nodes=(NodePrice(per_hour=3.6, cpu="Fast*"),))
+    with Store(str(tmp_path / "r.db")) as store:
+        client = TestClient(
+            create_app(store, AccessRules(), "1.2.3", lambda: 0.0, prices=prices),
+            base_url="http://127.0.0.1:8090",
+        )
+        for name in ("Fast CPU, 2 CPUs", "Other CPU, 2 CPUs"):
+            timings = _bricks(name, a=5_000, b=5_000).model_copy(update={"run_nanoseconds": 0})
+            keep_timings(store, timings, "2026-01-01T00:00:00Z", "layers")
+        rows = {row["machine"]: row for row in client.get("/api/v1/bricks").json()}
+        seconds = rows["Fast CPU, 2 CPUs"]["nanoseconds"] * 1e-9
+        assert rows["Fast CPU, 2 CPUs"]["cost_per_million"] == pytest.approx(1_000 * seconds)
+        assert rows["Other CPU, 2 CPUs"]["cost_per_million"] is None
+        page = client.get("/bricks").text
+        assert '<th scope="col">EUR/1M</th>' in page
+        assert f"<td>{significant(1_000 * seconds)}</td>" in page

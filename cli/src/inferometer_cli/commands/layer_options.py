@@ -52,7 +52,8 @@ GranularityOption = Annotated[
         min=1,
         max=10,
         metavar="G",
-        help="The most layers of a brick. 1 needs the fewest bricks.",
+        help="The most layers of a brick. 1 needs the fewest bricks; with several threads 3 "
+        "predicts better.",
     ),
 ]
 DeviceOption = Annotated[
@@ -107,6 +108,15 @@ def describe_models(files: list[Path], settings: "LayerSettings") -> list["Layer
         if file in refused:
             print_message(f"left out: {refused[file]}")
     return [found[file] for file in files if file in found]
+
+
+def advise_chains(threads: int, granularity: int) -> None:
+    """Say that single layers predict badly with several threads."""
+    if threads > 1 and granularity == 1:
+        print_message(
+            "With several threads, predictions from single layers were off by 9 % (geometric "
+            "mean), those from chains of three by 5 %: use --granularity 3."
+        )
 
 
 class ProgressPrinter:

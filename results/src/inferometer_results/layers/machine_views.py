@@ -12,6 +12,7 @@ from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import LayerTimings, MachineState
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.peaks import measurements_like
+from inferometer_results.explore.prices import PricedNodes, PriceList
 from inferometer_results.layers.bound_report import BoundReport, bound_report, variant_words
 from inferometer_results.store.layer_timings import joined
 
@@ -73,6 +74,15 @@ class PredictedLatency:
     batch_size: int
     machine: MachineState
     prediction: Prediction
+
+    def cost_per_million(self, prices: PriceList | None) -> float | None:
+        """Return what a million inferences cost there; None without a price for its processor."""
+        found = self.prediction
+        if prices is None or not found.is_complete:
+            return None
+        processor = self.machine.name.partition(", ")[0]
+        per_second = 1e9 * self.batch_size / max(found.sequential_nanoseconds, 1.0)
+        return prices.per_million(PricedNodes(cpu=processor), per_second)
 
 
 def layer_machines(documents: Iterable[LayerTimings]) -> list[LayerMachine]:

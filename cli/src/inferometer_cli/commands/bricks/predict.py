@@ -10,6 +10,7 @@ from inferometer_cli.commands.layer_options import (
     ModelsArgument,
     ShapeOption,
     ThreadsOption,
+    advise_chains,
     describe_models,
     read_shapes,
 )
@@ -41,6 +42,7 @@ def predict_models(  # noqa: PLR0913 - one argument for each option
     """
     from inferometer_cli.local.layers import LayerSettings
 
+    advise_chains(threads, granularity)
     settings = LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
     found = _predictions(models, settings, granularity, database, interpolated=True)
     if json:

@@ -16,6 +16,7 @@ from inferometer_cli.commands.layer_options import (
     ProgressPrinter,
     ShapeOption,
     ThreadsOption,
+    advise_chains,
     describe_models,
     read_shapes,
 )
@@ -86,6 +87,7 @@ def run(  # noqa: PLR0913 - one argument for each option
 
     if again and tolerance is not None:
         raise RefusedError("--again times every brick: leave --tolerance out.")
+    advise_chains(threads, granularity)
     settings = LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
     wanted = _wanted(models, settings, granularity, reference=reference)
     is_interpolated = tolerance is not None

@@ -73,6 +73,9 @@ class BrickRow(BaseModel):
     layers: int
     layers_known: int
     layers_interpolated: int
+    cost_per_million: float | None
+    """What a million inferences cost, one after the other, in the currency of the price list; null
+    without a price for the machine's processor, or if layers have no time."""
 
 
 class MeasuredNodeRow(BaseModel):

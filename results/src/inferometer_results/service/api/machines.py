@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from inferometer_analysis.samples import Interval
 from inferometer_api.nodes.changes import MeasuredFigure
 from inferometer_api.nodes.headlines import HEADLINES, machine_kind
+from inferometer_results.explore.prices import PriceList
 from inferometer_results.layers.machine_views import (
     BoundRow,
     LayerMachine,
@@ -30,11 +31,13 @@ from inferometer_results.store.store import Store
 NameQuery = Annotated[str, Query(max_length=1024)]
 
 
-def machine_routes(store: Store) -> Iterator[tuple[str, Any, Callable[..., Response]]]:
+def machine_routes(
+    store: Store, prices: PriceList | None
+) -> Iterator[tuple[str, Any, Callable[..., Response]]]:
     """Yield path, model of the answer, and endpoint of each route."""
     yield "/layers", list[machine_schema.TimedOperatorRow], _layers(store)
     yield "/bounds", list[machine_schema.BoundModelRow], _bounds(store)
-    yield "/bricks", list[machine_schema.BrickRow], _bricks(store)
+    yield "/bricks", list[machine_schema.BrickRow], _bricks(store, prices)
     yield "/measured-nodes", list[machine_schema.MeasuredNodeRow], _nodes(store)
     yield "/measured-node", list[machine_schema.MeasuredFigureRow], _node(store)
 
@@ -65,7 +68,7 @@ def _bounds(store: Store) -> Callable[..., Response]:
     return list_bounds
 
 
-def _bricks(store: Store) -> Callable[..., Response]:
+def _bricks(store: Store, prices: PriceList | None) -> Callable[..., Response]:
     def list_bricks(
         model: NameQuery = "",
         machine: NameQuery = "",
@@ -73,7 +76,8 @@ def _bricks(store: Store) -> Callable[..., Response]:
     ) -> Response:
         """List the latencies that are predicted for one model or all, on one machine or all."""
         found = show_bricks(store, model, machine)
-        return _answer(list(map(_brick_row, found)), format, "bricks", machine_schema.BrickRow)
+        rows = [_brick_row(each, prices) for each in found]
+        return _answer(rows, format, "bricks", machine_schema.BrickRow)
 
     return list_bricks
 
@@ -168,7 +172,7 @@ def _bound_row(row: BoundRow) -> dict[str, Any]:
     }
 
 
-def _brick_row(row: PredictedLatency) -> dict[str, Any]:
+def _brick_row(row: PredictedLatency, prices: PriceList | None) -> dict[str, Any]:
     found = row.prediction
     return {
         "model": found.model,
@@ -181,6 +185,7 @@ def _brick_row(row: PredictedLatency) -> dict[str, Any]:
         "layers": found.layers,
         "layers_known": found.layers_known,
         "layers_interpolated": found.layers_interpolated,
+        "cost_per_million": row.cost_per_million(prices),
     }
 
 

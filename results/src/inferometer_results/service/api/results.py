@@ -75,7 +75,7 @@ def api_routes(store: Store, prices: PriceList | None) -> APIRouter:
         ("/fields", list[schema.SearchField], _fields(prices)),
         ("/journal", list[schema.JournalEntry], _journal(store)),
         *summary_routes(store, prices),
-        *machine_routes(store),
+        *machine_routes(store, prices),
     ):
         # The models describe the answers; the answers are written from the rows as they are.
         routes.add_api_route(

@@ -5,18 +5,21 @@ from collections.abc import Callable, Iterator
 from fastapi import Response
 
 from inferometer_analysis.samples import Interval
-from inferometer_results.quantity import duration
+from inferometer_results.explore.prices import PriceList
+from inferometer_results.quantity import duration, significant
 from inferometer_results.service.pages.rendering import render_page
 from inferometer_results.service.views.machines import show_bounds, show_bricks, show_layers
 from inferometer_results.service.views.summaries import View
 from inferometer_results.store.store import Store
 
 
-def layer_page_routes(store: Store) -> Iterator[tuple[str, Callable[..., Response]]]:
+def layer_page_routes(
+    store: Store, prices: PriceList | None
+) -> Iterator[tuple[str, Callable[..., Response]]]:
     """Yield path and endpoint of each page."""
     yield "/layers", _layers(store)
     yield "/bounds", _bounds(store)
-    yield "/bricks", _bricks(store)
+    yield "/bricks", _bricks(store, prices)
 
 
 def _layers(store: Store) -> Callable[..., Response]:
@@ -48,7 +51,7 @@ def _bounds(store: Store) -> Callable[..., Response]:
     return show
 
 
-def _bricks(store: Store) -> Callable[..., Response]:
+def _bricks(store: Store, prices: PriceList | None) -> Callable[..., Response]:
     def show(model: str = "", machine: str = "") -> Response:
         return render_page(
             "bricks.html.j2",
@@ -56,7 +59,9 @@ def _bricks(store: Store) -> Callable[..., Response]:
             rows=show_bricks(store, model, machine),
             model=model,
             machine=machine,
+            prices=prices,
             duration=duration,
+            significant=significant,
         )
 
     return show

@@ -57,7 +57,7 @@ def page_routes(store: Store, version: str, prices: PriceList | None) -> APIRout
         ("/compare", _compare(store, prices)),
         ("/assets/{name}", asset),
         *summary_page_routes(store, prices),
-        *layer_page_routes(store),
+        *layer_page_routes(store, prices),
     ):
         routes.add_api_route(path, endpoint, response_class=HTMLResponse)
     return routes
