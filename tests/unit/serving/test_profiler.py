@@ -1,7 +1,15 @@
 """The openings of a profile: how many there are, and how their layers become one profile."""
 
-import pytest
+from itertools import chain, repeat
+from pathlib import Path
 
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from inferometer_serving.model.session import Interrupt
+from inferometer_serving.options import ServeOptions
+from inferometer_serving.profile import profiler
 from inferometer_serving.profile.layer_times import EngineProfile, LayerTimes, merged
 from inferometer_serving.profile.profiler import openings_left
 
@@ -41,3 +49,27 @@ def test_an_opening_with_other_layers_is_left_out_with_a_note() -> None:
     found = merged([EngineProfile((_layer("b", 1),)), EngineProfile((_layer("a", 3),))])
     assert [each.durations_ns for each in found.layers] == [(3,)]
     assert found.notes == ("1 of 2 sessions had other layers and are left out.",)
+
+
+@pytest.mark.parametrize(("offsets_ns", "left_out"), [((0, 0, 0, 0), 0), ((0, 5_000_000), 1)])
+def test_layers_that_a_set_clock_timed_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offsets_ns: tuple[int, ...], left_out: int
+) -> None:
+    """ONNX Runtime times layers by the clock of the day; whole inferences are not timed by it."""
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["y"])], "net", tensors[:1], tensors[1:]
+    )
+    path = tmp_path / "net.onnx"
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    clock = chain(offsets_ns, repeat(offsets_ns[-1]))
+    monkeypatch.setattr(profiler, "clock_offset_ns", lambda: next(clock))
+    options = ServeOptions(path, "net", profiling=True)
+    found = profiler.profile(options, profiler.ProfileRequest(iterations=10), Interrupt())
+    openings = len(found["openingIterations"])
+    assert len(found["modelNanoseconds"]) == 10
+    (layer,) = found["layers"]
+    notes = " ".join(found["notes"])
+    assert len(layer["durationsNanoseconds"]) == 10 - left_out * found["openingIterations"][0]
+    assert (f"those of {left_out} of {openings} openings are left out" in notes) is bool(left_out)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from time import monotonic, perf_counter_ns
+from time import monotonic, monotonic_ns, perf_counter_ns, time_ns
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ _MOST_ITERATIONS = 10_000
 _MOST_EVENTS = 900_000
 """ONNX Runtime drops events beyond a million."""
 _SEED = 42
+_CLOCK_SET_NS = 1_000_000
+"""A clock that is only slowed or sped up differs less from the one that is never set."""
 _OPENINGS = 5
 """Sessions are opened so often: where their memory lies changes how long they take."""
 _OPENING_SECONDS = 20.0
@@ -84,8 +86,10 @@ def profile(options: ServeOptions, request: ProfileRequest, interrupt: Interrupt
                 partial(run, names, inputs)
                 for run in (plain.runner.run, *(each.run for each in sessions))
             ]
+            clock_ns = clock_offset_ns()
             times = alternate(calls, part, interrupt)
-            found = _joined(sessions, part, kernels_missing)
+            is_set = abs(clock_offset_ns() - clock_ns) > _CLOCK_SET_NS
+            found = None if is_set else _joined(sessions, part, kernels_missing)
             openings.append(_Opening(times, found, seconds))
     return _document(request, openings)
 
@@ -96,7 +100,8 @@ class _Opening:
 
     times: list[list[int]]
     """In ns, by level."""
-    found: EngineProfile
+    found: EngineProfile | None
+    """None if the clock was set meanwhile, by which engines time their layers."""
     seconds: float
     """How long the sessions took to open."""
 
@@ -104,6 +109,11 @@ class _Opening:
     def runs(self) -> int:
         """How many runs each level had."""
         return len(self.times[0])
+
+
+def clock_offset_ns() -> int:
+    """Return how far the clock of the day is ahead of the one that is never set."""
+    return time_ns() - monotonic_ns()
 
 
 def openings_left(before: Sequence[float], seconds: float, most: int) -> int:
@@ -213,13 +223,19 @@ def _joined(sessions: Sequence[ProfiledSession], runs: int, kernels_missing: str
 
 
 def _document(request: ProfileRequest, openings: Sequence[_Opening]) -> dict[str, Any]:
-    found = thinned(merged([each.found for each in openings]))
+    profiles = [each.found for each in openings if each.found is not None]
+    found = thinned(merged(profiles)) if profiles else EngineProfile(())
     times = [
         [took_ns for each in openings for took_ns in each.times[level]]
         for level in range(len(openings[0].times))
     ]
     runs = sum(each.runs for each in openings)
     notes = list(found.notes)
+    if len(profiles) < len(openings):
+        notes.append(
+            "The machine's clock was set while layers were profiled: engines time them by it, so "
+            f"those of {len(openings) - len(profiles)} of {len(openings)} openings are left out."
+        )
     if runs < request.iterations:
         notes.append(
             f"{runs} of {request.iterations} iterations were run: the engine's profiler holds "
