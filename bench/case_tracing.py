@@ -86,8 +86,9 @@ TRACING = Case(
 The latency of one query after another over HTTP, with `load.tracing.sampleEvery: {_EVERY}` and
 without, on the same server: {_PAIRS} pairs of runs, whose order alternates. The latency is the
 median of a run; with tracing, the median of its traced queries counts by their share of 1 %, so
-that what they cost is not lost. The ratio is the median over the pairs, with its 95 % interval. The
-tiny model adds four numbers, so that nearly all of its latency is the server and the client;
+that what they cost is not lost. The ratio is the median over the pairs, with its 95 % interval.
+
+The tiny model adds four numbers, so that nearly all of its latency is the server and the client;
 squeezenet1_1 computes for some milliseconds.""",
     commands=(".venv/bin/python bench/run.py --case tracing",),
     sides=tuple(Side(each.name) for each in _MEASURANDS),
