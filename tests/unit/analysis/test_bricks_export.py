@@ -45,7 +45,7 @@ def test_a_chain_with_such_a_layer_is_left_out() -> None:
     graph = graph.model_copy(update={"layers": {**graph.layers, "Loop": loop}})
     suite, operators = exportable(compose_suite([graph], 2))
     assert operators == ("Loop",)
-    assert suite.layers == suite.bricks == {}
+    assert (suite.layers, suite.bricks) == ({}, {})
 
 
 @pytest.mark.parametrize(
