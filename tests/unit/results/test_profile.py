@@ -179,7 +179,7 @@ def test_the_report_has_layers_and_kernels() -> None:
     """The page has a section for layers and one for kernels, with names escaped."""
     page = render_report(_document())
     assert "Layers of batch 8" in page
-    assert page.count("A1 Model information table") == 1
+    assert page.count("<caption>A1 Model information table") == 1
     assert "The throughput is highest at batch 8;" in page
     layers = "A2 Layer information table, A3 Layer latency, A4 Layer memory allocation"
     assert layers in page

@@ -113,9 +113,10 @@ class Named:
     ],
 )
 def test_the_runs_of_bricks_alternate(
-    *, are_mixed: bool, large_bytes: int, expected_runs: str
+    monkeypatch: pytest.MonkeyPatch, *, are_mixed: bool, large_bytes: int, expected_runs: str
 ) -> None:
     """A round is one cold run and two others, and the caches are those of a model."""
+    monkeypatch.setattr(timing, "_preemptions", lambda: 0)
     runs: list[str] = []
     items = [
         Item(
@@ -132,8 +133,9 @@ def test_the_runs_of_bricks_alternate(
     assert "".join(runs) == "abc" + expected_runs
 
 
-def test_a_brick_that_fails_ends_no_turn_of_others() -> None:
+def test_a_brick_that_fails_ends_no_turn_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """It keeps the reason, and the others have their rounds."""
+    monkeypatch.setattr(timing, "_preemptions", lambda: 0)
     runs: list[str] = []
 
     class Failing(Named):
