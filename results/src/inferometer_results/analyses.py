@@ -64,7 +64,7 @@ def analysis_documents(document: ResultDocument) -> dict[str, dict[str, Any]]:
     """Return all analyses by number; without rows those have the reason instead.
 
     With several batch sizes A1 has the one of the highest throughput, and the one at the knee,
-    which is null if every doubling of the batch adds more than 5 %.
+    which is null if every measured doubling of the batch adds more than 5 %, or none was measured.
     """
     found: dict[str, dict[str, Any]] = {}
     for analysis in ANALYSES:

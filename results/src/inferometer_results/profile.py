@@ -175,6 +175,9 @@ def batch_sentence(steps: Sequence[ProfiledStep]) -> str:
         return ""
     best, knee = batch_of_maximum(rows), batch_at_knee(rows)
     words = f"The throughput is highest at batch {best}"
+    sizes = {row.batch_size for row in rows}
+    if sizes.isdisjoint(2 * each for each in sizes):
+        return f"{words}; no batch is twice another, so that a knee is not known."
     if knee is None:
         return f"{words}; every measured doubling of the batch adds more than 5 %."
     return f"{words}; doubling batch {knee} adds at most 5 %."
