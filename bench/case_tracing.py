@@ -57,11 +57,13 @@ def _compare(plain: LoadRun, traced: LoadRun, core: int | None) -> Figures:
         latencies = {each is traced: _latency_ns(each, core) for each in order}
         pairs.append((latencies[False], latencies[True]))
     ratio = median_interval([with_tracing / without for without, with_tracing in pairs])
+    if ratio.low is None or ratio.high is None:
+        raise BenchError(f"{_PAIRS} pairs are too few for an interval.")
     return {
         "plain": median(without for without, _ in pairs),
         "ratio": ratio.value,
-        "low": ratio.low or 0.0,
-        "high": ratio.high or 0.0,
+        "low": ratio.low,
+        "high": ratio.high,
     }
 
 

@@ -16,8 +16,6 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import psutil
-
 from inferometer_analysis.advice import ProviderOption, Rewriting
 from inferometer_api.document import Document
 from inferometer_api.layers.bricks import BrickSuite
@@ -30,8 +28,8 @@ from inferometer_cli.local.child_process import output_document
 from inferometer_fetch.built_in import cached_model, zoo_cache
 from inferometer_fetch.errors import FetchFailedError
 from inferometer_models import zoo
-from inferometer_models.control_groups import memory_left_bytes
 from inferometer_serving.machine_name import engine_versions, machine_name
+from inferometer_serving.node.machine import available_bytes
 
 if TYPE_CHECKING:
     from inferometer_results.store.store import Store
@@ -195,11 +193,11 @@ async def _describe_all(
             return error
         return None
 
-    await asyncio.gather(*map(describe, _shares(paths)))
+    failures = await asyncio.gather(*map(describe, _shares(paths)))
+    if len(paths) == 1 and failures[0] is not None:
+        raise failures[0]
     for path in [each for each in paths if str(each) not in found.reported]:
         if failure := await describe([path]):
-            if len(paths) == 1:
-                raise failure
             report(path, f"The layers of the model {path} cannot be found. {failure}")
 
 
@@ -238,10 +236,7 @@ class _DescribedModels:
 def _shares(paths: Sequence[Path]) -> list[Sequence[Path]]:
     """Return the models of each process: as many as there are CPUs, and memory for them."""
     largest = max(map(_model_bytes, paths))
-    available = psutil.virtual_memory().available
-    if (left := memory_left_bytes()) is not None:
-        available = min(available, left)
-    affordable = available // (_MEMORY_BY_MODEL * largest + 1)
+    affordable = available_bytes() // (_MEMORY_BY_MODEL * largest + 1)
     count = max(1, min(len(paths), len(os.sched_getaffinity(0)), affordable, _MOST_PROCESSES))
     return [paths[at::count] for at in range(count)]
 

@@ -94,13 +94,11 @@ class Item:
     @property
     def is_done(self) -> bool:
         """Whether it needs no more rounds."""
-        if self.failure:
-            return True
         rounds = len(self.middle_ns)
-        if self.needs_all_rounds or rounds < _FEWEST_ROUNDS:
-            return rounds >= self.rounds_wanted
-        if rounds >= self.rounds_wanted:
+        if self.failure or rounds >= self.rounds_wanted:
             return True
+        if self.needs_all_rounds or rounds < _FEWEST_ROUNDS:
+            return False
         times = sorted(self.middle_ns)
         cut = rounds // 4
         range_ns = times[rounds - cut - 1] - times[cut]

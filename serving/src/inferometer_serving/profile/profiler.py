@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from time import monotonic, monotonic_ns, perf_counter_ns, time_ns
+from time import monotonic, perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from inferometer_serving.profile.layer_times import (
     merged,
     thinned,
 )
+from inferometer_serving.tracing import clock_offset_ns
 
 _WARM_RUNS = 3
 _MOST_ITERATIONS = 10_000
@@ -109,11 +110,6 @@ class _Opening:
     def runs(self) -> int:
         """How many runs each level had."""
         return len(self.times[0])
-
-
-def clock_offset_ns() -> int:
-    """Return how far the clock of the day is ahead of the one that is never set."""
-    return time_ns() - monotonic_ns()
 
 
 def openings_left(before: Sequence[float], seconds: float, most: int) -> int:
