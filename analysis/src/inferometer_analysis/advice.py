@@ -14,6 +14,7 @@ from typing import Literal
 
 from inferometer_analysis.bound import Bound
 from inferometer_analysis.samples import Interval, median_interval, rest, share, total
+from inferometer_api.layers.variants import ProviderOption, Rewriting
 
 Question = Literal["Q1", "Q2", "Q3", "Q4", "Q5", "Q6"]
 TITLES: Mapping[Question, str] = {
@@ -31,6 +32,7 @@ _TOO_SMALL = (
     f"It may be less than {100 * _SMALLEST_APPLIED_GAIN:g} %, which may be lost once the model is "
     "served."
 )
+_NOT_KEPT = "The rewritten model was not kept: `inferometer advise` writes it, and can try it."
 _ONE_STREAM = (
     "ONNX Runtime runs the operators of one device one after the other, also if executionMode is "
     "Parallel."
@@ -43,11 +45,6 @@ _ELEMENTWISE = frozenset(
 )
 
 
-Rewriting = Literal["", "FP16", "FixedShapes", "Fused", "INT8"]
-"""How the model was rewritten: in FP16, with fixed shapes, with fused operators, or by static
-quantisation."""
-ProviderOption = Literal["", "CudaGraph", "ChannelsLast"]
-"""Option of the CUDA provider: an inference as one CUDA graph, or channels last; empty: none."""
 _REWRITTEN: Mapping[Rewriting, str] = {
     "FixedShapes": "a model with fixed shapes",
     "Fused": "a model with fused operators",
@@ -77,7 +74,7 @@ class MeasuredVariant:
     graph_optimization: str = "All"
     rewriting: Rewriting = ""
     model: str = ""
-    """Address of the rewritten model; empty if it is the original."""
+    """Address of the rewritten model; empty if it is the original, or was not kept."""
     device: Literal["CPU", "GPU"] = "CPU"
     provider_option: ProviderOption = ""
 
@@ -212,6 +209,9 @@ def _variants(evidence: Evidence) -> Iterator[Advice]:
         if gain.value <= 0 or (gain.low is not None and gain.low <= 0):
             continue
         question, words = _proposal(present, other)
+        if other.rewriting and not other.model:
+            yield Advice(question, words, gain, why_not=_NOT_KEPT)
+            continue
         changed = tuple(each for each in other.settings if each not in present.settings)
         least = gain.value if gain.low is None else gain.low
         why_not = _TOO_SMALL if least < _SMALLEST_APPLIED_GAIN else ""

@@ -10,10 +10,11 @@ from inferometer_analysis.layer_work import GraphLayer
 from inferometer_analysis.samples import Interval, total
 from inferometer_api.layers.timings import KernelTiming
 from inferometer_results.layers.advice_report import (
-    AdviceReport,
-    advice_document,
+    AdvisedModel,
     advice_sentences,
+    model_advice,
 )
+from support.layer_graphs import MACHINE
 
 ROUNDS = tuple(range(1000, 1100, 10))
 PRESENT = MeasuredVariant("onnxruntime", "FP32", 1, ROUNDS)
@@ -148,11 +149,9 @@ def test_a_gain_without_an_interval_says_why(
     for each in found:
         assert (each.gain.low, each.gain.high) == (None, None)
         assert each.why_no_interval.startswith(reason)
-    report = AdviceReport("net", PRESENT, tuple(found))
+    report = model_advice(AdvisedModel("net", MACHINE, PRESENT), found)
     assert sum(f"% (no interval: {reason}" in each for each in advice_sentences(report)) == 4
-    assert all(
-        each["whyNoInterval"].startswith(reason) for each in advice_document(report)["advice"]
-    )
+    assert all(each.why_no_interval.startswith(reason) for each in report.advice)
 
 
 def test_gains_are_paired_by_round() -> None:

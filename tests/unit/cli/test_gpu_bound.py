@@ -15,6 +15,8 @@ from inferometer_cli.commands import serve
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.local import gpu_evidence, layers
 from inferometer_cli.local.layers import LayerSettings, TimingRequest
+from inferometer_cli.result_store import open_store
+from inferometer_results.store.advice import all_advice
 from support.onnx_models import identity, save
 
 _RECORDED = Path(__file__).parents[2] / "data" / "layers"
@@ -166,6 +168,10 @@ def test_advice_on_a_gpu_compares_the_bounds_of_two_precisions(
     assert "--set spec.server.onnxRuntime.cudaGraph=true" in shown
     assert "--set spec.server.onnxRuntime.channelsLast=true" in shown
     assert [each.precision for each in gpu.requests] == ["TF32", "FP16"]
+    with open_store(str(tmp_path / "layers.db")) as store:
+        (kept,) = all_advice(store)
+    assert (kept.model, kept.device) == (f"file:{model}", "GPU")
+    assert {each.question for each in kept.advice} >= {"Q1", "Q3", "Q4", "Q6"}
 
 
 def _unexpected(*values: object) -> None:

@@ -6,15 +6,17 @@ from statistics import median
 
 import pytest
 
-from inferometer_analysis.advice import Advice, MeasuredVariant, ProviderOption
+from inferometer_analysis.advice import Advice, MeasuredVariant
 from inferometer_analysis.bound import best_timings
 from inferometer_analysis.gpu_advice import GpuTimings, advise_on_gpu, gpu_evidence
 from inferometer_analysis.samples import Interval
 from inferometer_api.layers.timings import LayerTimings
+from inferometer_api.layers.variants import ProviderOption
 from inferometer_results.layers.advice_report import (
-    AdviceReport,
-    advice_document,
+    AdvisedModel,
+    Trial,
     advice_sentences,
+    model_advice,
 )
 from inferometer_results.layers.bound_report import BoundReport, bound_document, bound_report
 from inferometer_results.layers.machine_views import bound_rows, layer_machines
@@ -210,28 +212,24 @@ def test_a_faster_model_in_fp16_replaces_the_prediction() -> None:
     assert slower.why_not == "Tried and not faster beyond noise: the model in FP16."
 
 
+def _advised() -> AdvisedModel:
+    timings = _recorded("resnet50-1-TF32")
+    return AdvisedModel("zoo://model", timings.machine, _variant(timings, ""))
+
+
 def test_advice_is_worded_for_a_gpu() -> None:
     """It has no threads."""
-    present = _variant(_recorded("resnet50-1-TF32"), "")
-    sentences = list(advice_sentences(AdviceReport("zoo://model", present, tuple(_advice()))))
+    sentences = list(advice_sentences(model_advice(_advised(), _advice())))
     assert sentences[0] == "An inference takes 2.453 ms on onnxruntime in TF32, on the GPU."
 
 
 def test_a_prediction_becomes_a_share_of_the_served_latency() -> None:
     """What a server adds to an inference stays as it is: next to 4.906 ms the gain halves."""
-    present = _variant(_recorded("resnet50-1-TF32"), "")
-    advice = tuple(each for each in _advice("CudaGraph") if each.settings)
-    (piece,) = advice
-    report = AdviceReport(
-        "zoo://model",
-        present,
-        advice,
-        was_tried=True,
-        achieved={0: Interval(0.25)},
-        served_ns=2 * median(present.nanoseconds),
-    )
-    document = advice_document(report)
-    assert document["servedNanoseconds"] == round(2 * median(present.nanoseconds))
-    assert document["advice"][0]["predictedServedGain"] == piece.gain.value / 2
+    model = _advised()
+    (piece,) = advice = [each for each in _advice("CudaGraph") if each.settings]
+    served_ns = 2 * median(model.present.nanoseconds)
+    report = model_advice(model, advice, Trial({0: Interval(0.25)}, served_ns=served_ns))
+    assert report.served_nanoseconds == round(served_ns)
+    assert report.advice[0].predicted_served_gain == piece.gain.value / 2
     expected = f"predicted of that: {50 * piece.gain.value:.1f} %"
     assert any(each.endswith(expected) for each in advice_sentences(report))

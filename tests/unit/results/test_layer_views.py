@@ -7,8 +7,14 @@ import pytest
 from pydantic import BaseModel
 from starlette.testclient import TestClient
 
+from inferometer_api.layers.advice import AdviceGain, AdvicePiece, ModelAdvice
 from inferometer_api.layers.graph import LayerGraph
-from inferometer_api.layers.timings import KernelTiming, LayerTimings, VariantTiming
+from inferometer_api.layers.timings import (
+    KernelTiming,
+    LayerFailure,
+    LayerTimings,
+    VariantTiming,
+)
 from inferometer_api.results.result import StepLayers
 from inferometer_results.explore.prices import NodePrice, PriceList
 from inferometer_results.layers.bound_report import (
@@ -22,11 +28,12 @@ from inferometer_results.layers.machine_views import (
     layer_machines,
     predicted_latencies,
 )
-from inferometer_results.layers.step_layers import layer_sentences
+from inferometer_results.layers.step_layers import layer_sentences, timing_sentences
 from inferometer_results.quantity import significant
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.api import machine_schema
 from inferometer_results.service.app import create_app
+from inferometer_results.store.advice import keep_advice
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.layer_timings import all_timings, keep_timings
 from inferometer_results.store.store import Store
@@ -180,6 +187,81 @@ def test_pages_show_the_noise_floor(tmp_path: Path) -> None:
         assert operator["low_nanoseconds"] < operator["nanoseconds"] < operator["high_nanoseconds"]
         assert bound["low_nanoseconds"] < bound["bound_nanoseconds"] < bound["high_nanoseconds"]
         assert words in bound["noise_floor"]
+
+
+def _advisable() -> LayerTimings:
+    """Return timings of variants: one thread as it is, two threads, and INT8 in half the time."""
+    bound = _bound()
+    variants = {
+        "onnxruntime:Default:1": _variant(*range(1000, 1010)),
+        "onnxruntime:Default:2": _variant(*range(600, 610)),
+        "onnxruntime:Default:1:INT8": _variant(*range(500, 510)).model_copy(
+            update={"precision": "INT8", "difference": 0.02}
+        ),
+    }
+    failed = LayerFailure(
+        key="onnxruntime:Default:1:Fused", engine="onnxruntime", reason="No pattern was found."
+    )
+    return bound.model_copy(update={"variants": variants, "failed": [failed]})
+
+
+def test_advice_follows_from_the_timings_of_a_run() -> None:
+    """A faster variant is a setting; a rewritten model that is gone says how to have it again."""
+    sentences = list(timing_sentences(_advisable()))
+    (apply,) = (each for each in sentences if each.strip().startswith("Apply:"))
+    assert apply.strip() == "Apply: --set spec.server.threads=2"
+    assert any("Predicted gain: 39." in each for each in sentences)
+    assert any("The rewritten model was not kept" in each for each in sentences)
+    assert "Not measured: onnxruntime, 1 thread, Fused. No pattern was found." in sentences
+    assert sum("No pattern was found." in each for each in sentences) == 1
+    assert not any("Bound wrong" in each for each in sentences)
+    assert not any("Q1" in each for each in timing_sentences(_bound()))
+
+
+def test_pages_show_what_advice_promised_and_what_it_kept(tmp_path: Path) -> None:
+    """What `inferometer advise --try` achieved replaces the advice from the timings of a run."""
+    kept = ModelAdvice(
+        model="zoo://task/net",
+        machine=MACHINE.name,
+        engine="onnxruntime",
+        precision="FP32",
+        nanoseconds=1_000_000,
+        served_nanoseconds=2_000_000,
+        was_tried=True,
+        advice=[
+            AdvicePiece(
+                question="Q3",
+                title="Choice of kernels",
+                sentence="<openvino> has faster kernels.",
+                predicted_gain=AdviceGain(value=0.3, low=0.2, high=0.4),
+                predicted_served_gain=0.15,
+                achieved_gain=AdviceGain(value=0.14, low=0.13, high=0.16),
+                settings=["spec.server.runtime=OpenVino"],
+            )
+        ],
+        not_measured={"onnxruntime:Default:1:INT8": "It has no fractions."},
+    )
+    with Store(str(tmp_path / "r.db")) as store:
+        client = TestClient(
+            create_app(store, AccessRules(), "1.2.3", lambda: 0.0),
+            base_url="http://127.0.0.1:8090",
+        )
+        assert "No advice yet" in client.get("/bounds").text
+        keep_timings(store, _advisable(), "2026-01-01T00:00:00Z", "run")
+        rows = client.get("/api/v1/advice").json()
+        assert {each["question"] for each in rows} == {"Q1", "Q2", "Q4", "Q6"}
+        assert {each["achieved_gain"] for each in rows} == {None}
+        assert "Static quantisation to INT8" in client.get("/bounds").text
+        keep_advice(store, kept, Origin("advise", "2026-01-02T00:00:00Z"))
+        page = client.get("/bounds").text
+        assert "&lt;openvino&gt; has faster kernels." in page
+        assert "30.0 % (95 %: 20.0 to 40.0)" in page
+        assert "14.0 % (95 %: 13.0 to 16.0)" in page
+        assert "Not measured: onnxruntime, 1 thread, INT8. It has no fractions." in page
+        assert "Static quantisation" not in page
+        (row,) = client.get("/api/v1/advice").json()
+        assert (row["predicted_served_gain"], row["achieved_gain"]) == (0.15, 0.14)
+        assert client.get("/api/v1/advice?format=csv").text.startswith("model,batch_size,machine")
 
 
 def test_a_busy_machine_is_named_next_to_the_bound() -> None:

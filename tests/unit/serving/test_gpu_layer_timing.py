@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from typing_extensions import override
 
+from inferometer_api.layers.variants import ModelVariant
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.gpu.activities import ActivityRecorder
@@ -202,8 +203,8 @@ def test_only_products_of_matrices_have_a_precision(
 
 def test_a_variant_is_read_with_its_choices() -> None:
     """FP32 forbids TF32; a provider option is set by its name in ONNX Runtime."""
-    fields = {"name": "n", "model": "/m.onnx", "precision": "FP32", "providerOption": "CudaGraph"}
-    found = gpu_variant(fields)
+    model = Path("/m.onnx")
+    found = gpu_variant(ModelVariant(model, precision="FP32", provider_option="CudaGraph"))
     ((provider, options),) = found.choices.providers
     assert provider == "CUDAExecutionProvider"
     assert (options["use_tf32"], options["enable_cuda_graph"], options["prefer_nhwc"]) == (
@@ -211,7 +212,7 @@ def test_a_variant_is_read_with_its_choices() -> None:
         "1",
         "0",
     )
-    assert gpu_variant({**fields, "precision": "FP16", "providerOption": ""}).choices.allows_tf32
+    assert gpu_variant(ModelVariant(model, precision="FP16")).choices.allows_tf32
 
 
 @pytest.mark.parametrize("name", ["fused convolution with a sum", "scaled transposed product"])

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from inferometer_analysis.bricks.split import compose_suite
 from inferometer_api.layers.graph import LayerGraph, Layout
+from inferometer_api.layers.variants import ModelVariant
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.layers.brick_model import brick_model, open_brick
@@ -23,7 +24,6 @@ from inferometer_serving.layers.optimised_graph import (
     session_options,
 )
 from inferometer_serving.layers.reading import describe
-from inferometer_serving.layers.whole_model import NamedVariant
 from inferometer_serving.model.session import EngineSettings
 from inferometer_serving.node.machine import CpuTimes
 from inferometer_serving.options import EngineName
@@ -271,7 +271,7 @@ def test_kernels_and_variants_are_timed_in_the_same_rounds(net: Path) -> None:
     plain = _layers(net, layout="Plain")
     assert all(layer.domain != "com.microsoft.nchwc" for layer in plain.layers.values())
     options = MeasureOptions(rounds=3, engines=(EngineName.ONNX_RUNTIME,))
-    variants = [NamedVariant("all", net), NamedVariant("less", net, graph_optimization="Basic")]
+    variants = [ModelVariant(net), ModelVariant(net, graph_optimization="Basic")]
     found = measure(single_layers([plain]), [], variants, options, lambda *_: None)
     assert {each.key for each in found.kernels} == set(plain.layers)
     assert all((each.spread_nanoseconds or 0) > 0 for each in found.kernels)
@@ -279,10 +279,10 @@ def test_kernels_and_variants_are_timed_in_the_same_rounds(net: Path) -> None:
     assert not found.failed
     assert not found.bricks
     assert {name: len(each.nanoseconds) for name, each in found.variants.items()} == {
-        "all": 3,
-        "less": 3,
+        "onnxruntime:Default:1": 3,
+        "onnxruntime:Default:1:Basic": 3,
     }
-    assert found.variants["less"].difference < 1e-3
+    assert found.variants["onnxruntime:Default:1:Basic"].difference < 1e-3
     assert found.machine.flops_per_second > 0
     assert found.machine.copy_bytes_per_second > 0
 

@@ -7,14 +7,16 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from inferometer_api.layers.variants import ModelVariant
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
+from inferometer_serving.layers import in_pod
 from inferometer_serving.layers.in_pod import measure_in_pod
 from inferometer_serving.layers.in_pod_request import LayersRequest
 from inferometer_serving.layers.optimised_graph import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.rewriting import rewrite
-from inferometer_serving.layers.whole_model import NamedVariant, open_variant
+from inferometer_serving.layers.whole_model import open_variant
 
 FLOAT = TensorProto.FLOAT
 
@@ -58,6 +60,32 @@ def test_kernels_come_with_the_plain_graph_and_the_whole_model(net: Path) -> Non
     )
 
 
+def test_advice_needs_other_variants_and_rewritten_models(net: Path) -> None:
+    """What cannot be rewritten has a reason, and the files of the others are gone."""
+    request = LayersRequest("Kernels", advise=True)
+    found = measure_in_pod(net, request, GraphSettings(), lambda *_: None)
+    names = set(found.variants)
+    assert {"onnxruntime:Default:1", "onnxruntime:Default:1:Extended"} <= names
+    assert {"onnxruntime:Default:1:FixedShapes", "onnxruntime:Default:1:INT8"} <= names
+    assert {len(each.nanoseconds) for each in found.variants.values()} == {15}
+    reasons = {each.key: each.reason for each in found.failed}
+    assert "No pattern of operators" in reasons["onnxruntime:Default:1:Fused"]
+    assert {each.key for each in found.kernels} == set(found.graphs[0].layers)
+
+
+def test_a_model_that_memory_cannot_hold_is_not_rewritten(
+    net: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that the kernel kills for its memory would take the measurement with it."""
+    monkeypatch.setattr(in_pod, "available_bytes", lambda: 100)
+    request = LayersRequest("Model", advise=True)
+    found = measure_in_pod(net, request, GraphSettings(), lambda *_: None)
+    assert not any(name.endswith("INT8") for name in found.variants)
+    refused = {each.key: each.reason for each in found.failed}
+    assert "100 are available" in refused["onnxruntime:Default:1:INT8"]
+    assert found.kernels == []
+
+
 def test_bricks_name_a_model_that_the_zoo_lacks(net: Path) -> None:
     """The others are timed."""
     request = LayersRequest("Calls", ("zoo://task/no_such_model",))
@@ -74,7 +102,7 @@ def test_a_quantised_model_computes_nearly_the_same(net: Path, tmp_path: Path) -
     output = tmp_path / "int8.onnx"
     rewrite(read_graph(net, max_bytes=1 << 30), "INT8", output, GraphSettings())
     before, after = (
-        open_variant(NamedVariant("v", path), GraphSettings()).run()[0].astype(np.float64)
+        open_variant(ModelVariant(path), GraphSettings()).run()[0].astype(np.float64)
         for path in (net, output)
     )
     assert np.abs(before - after).max() < 0.2 * before.std()
@@ -91,7 +119,7 @@ def test_a_model_with_fixed_shapes_computes_the_same(net: Path, tmp_path: Path) 
     (fixed,) = onnx.load(output).graph.input
     assert [axis.dim_value for axis in fixed.type.tensor_type.shape.dim] == [3, 8, 6, 6]
     before, after = (
-        open_variant(NamedVariant("v", path), GraphSettings(batch_size=3)).run()[0]
+        open_variant(ModelVariant(path), GraphSettings(batch_size=3)).run()[0]
         for path in (net, output)
     )
     np.testing.assert_array_equal(before, after)

@@ -1,13 +1,13 @@
 """`inferometer advise`: what would make a model faster here, and whether it does."""
 
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from inferometer_cli.commands.bound import BoundMeasurement, BoundRequest, measure_bound
+from inferometer_cli.commands.bound import BoundRequest, measure_bound
 from inferometer_cli.commands.layer_options import (
     BatchSizeOption,
     DeviceOption,
@@ -19,16 +19,17 @@ from inferometer_cli.commands.layer_options import (
 from inferometer_cli.exits import FailedError, RefusedError, deferred_signals
 from inferometer_cli.quick_run import model_uri
 from inferometer_cli.result_store import DatabaseOption, open_store
-from inferometer_cli.terminal import print_message, print_output
+from inferometer_cli.terminal import print_output
 
 if TYPE_CHECKING:
-    from inferometer_analysis.advice import Evidence, MeasuredVariant, Rewriting
-    from inferometer_analysis.samples import Interval
-    from inferometer_api.layers.timings import LayerTimings
-    from inferometer_cli.local.layers import LayerSettings, Variant
+    from inferometer_analysis.advice import Advice, MeasuredVariant
+    from inferometer_analysis.cpu_evidence import CpuTimings
+    from inferometer_api.layers.advice import ModelAdvice
+    from inferometer_api.layers.timings import MachineState
+    from inferometer_api.layers.variants import Rewriting
+    from inferometer_cli.local.layers import LayerSettings
 
 _ROUNDS = 15
-_PRECISION = "FP32"
 _TryOption = Annotated[
     bool,
     typer.Option(
@@ -60,152 +61,115 @@ def advise(  # noqa: PLR0913 - one argument for each option
     models (fixed shapes, fused operators, INT8, FP16) are kept in
     $XDG_DATA_HOME/inferometer/rewritten. With --try, servers are started with and without each
     change in interleaved rounds, and the achieved gain is printed next to the predicted one; a
-    round takes about seven seconds for each change.
+    round takes about seven seconds for each change. The advice is kept in the database, for the
+    page Bounds of `inferometer results serve`.
     """
-    from inferometer_analysis.advice import advise as compose_advice
     from inferometer_cli.local.advice_trial import TrialSettings, try_advice
     from inferometer_cli.local.files import check_manifest_of
     from inferometer_cli.local.layers import LayerSettings
     from inferometer_results.layers.advice_report import (
-        AdviceReport,
-        advice_document,
+        AdvisedModel,
         advice_sentences,
+        model_advice,
     )
 
     uri = model_uri(model)
     check_manifest_of(model, device)
     settings = LayerSettings(batch_size, 1, "Plain", read_shapes(warm_up_shape), device)
-    if device == "GPU":
-        from inferometer_analysis.gpu_advice import advise_on_gpu
-        from inferometer_cli.local.gpu_evidence import evidence_on_gpu
-
-        evidence, more = evidence_on_gpu(uri, settings, database)
-        advice = advise_on_gpu(evidence, more)
-    else:
-        evidence = _evidence(uri, settings, database)
-        advice = compose_advice(evidence)
-    report = AdviceReport(uri, evidence.present, tuple(advice), was_tried=try_)
+    found = _advice(uri, settings, database)
+    trial = None
     if try_:
         with deferred_signals() as ending:
-            trial = TrialSettings(
-                uri, batch_size, settings.shapes, rounds, evidence.present.settings
-            )
-            tried = try_advice(trial, advice, ending)
-        report = replace(
-            report,
-            achieved=tried.achieved,
-            failures=tried.failures,
-            served_ns=tried.served_ns,
-        )
+            chosen = TrialSettings(uri, batch_size, settings.shapes, rounds, found.present.settings)
+            trial = try_advice(chosen, found.advice, ending)
+    advised = AdvisedModel(uri, found.machine, found.present, batch_size, found.not_measured)
+    report = model_advice(advised, found.advice, trial)
+    _keep(report, database)
     if json:
         import orjson
 
-        print_output(orjson.dumps(advice_document(report), option=orjson.OPT_INDENT_2).decode())
+        print_output(orjson.dumps(report.model_dump(), option=orjson.OPT_INDENT_2).decode())
         return
     print_output("\n".join(advice_sentences(report)))
+    if not try_ and any(not each.why_not_applied for each in report.advice):
+        print_output("\nTo measure what can be applied, add --try.")
 
 
-def _evidence(uri: str, settings: "LayerSettings", database: str | None) -> "Evidence":
+@dataclass(frozen=True, slots=True)
+class _Advice:
+    """Advice on a model, and what it follows from."""
+
+    present: "MeasuredVariant"
+    advice: "list[Advice]"
+    machine: "MachineState"
+    not_measured: dict[str, str]
+
+
+def _advice(uri: str, settings: "LayerSettings", database: str | None) -> _Advice:
+    if settings.device == "GPU":
+        from inferometer_analysis.gpu_advice import advise_on_gpu
+        from inferometer_cli.local.gpu_evidence import evidence_on_gpu
+
+        on_gpu = evidence_on_gpu(uri, settings, database)
+        advice = advise_on_gpu(on_gpu.evidence, on_gpu.more)
+        return _Advice(on_gpu.evidence.present, advice, on_gpu.machine, on_gpu.not_measured)
+    from inferometer_analysis.advice import advise as advise_on_cpu
+    from inferometer_analysis.cpu_evidence import cpu_evidence
+
+    timings = _timings(uri, settings, database)
+    evidence = cpu_evidence(timings)
+    if evidence is None:
+        raise FailedError("ONNX Runtime does not take this model, so there is nothing to compare.")
+    advice = advise_on_cpu(evidence)
+    return _Advice(evidence.present, advice, timings.measured.machine, timings.not_measured)
+
+
+def _timings(uri: str, settings: "LayerSettings", database: str | None) -> "CpuTimings":
+    import os
+
+    from inferometer_analysis.cpu_evidence import PRECISION, CpuTimings
+    from inferometer_api.layers.variants import cpu_variants
     from inferometer_cli.commands.serve import fetched_model
 
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
         file = fetched_model(uri, None, Path(folder)).path
         rewritten, reasons = _rewritten(file, settings)
-        variants = _variants(file, rewritten)
-        request = BoundRequest(settings, _PRECISION, variants, _ROUNDS, fill=True)
+        variants = cpu_variants(file, 1, len(os.sched_getaffinity(0)), rewritten)
+        request = BoundRequest(settings, PRECISION, tuple(variants), _ROUNDS, fill=True)
         with open_store(database) as store:
             found = measure_bound(store, file, request)
-    measured = measured_variants(found.measured, variants, file)
-    if not measured or measured[0].engine != "onnxruntime" or measured[0].model:
-        raise FailedError("ONNX Runtime does not take this model, so there is nothing to compare.")
-    return _composed(found, measured, reasons)
-
-
-def _composed(
-    found: BoundMeasurement, measured: "list[MeasuredVariant]", reasons: dict[str, str]
-) -> "Evidence":
-    from inferometer_analysis.advice import Evidence
-    from inferometer_analysis.bound import best_timings, lower_bound, timing_interval
-    from inferometer_analysis.layer_work import graph_layers
-    from inferometer_analysis.samples import total
-
-    kernels = [*(() if found.known is None else found.known.kernels), *found.measured.kernels]
-    own = {each.key: timing_interval(each) for each in kernels if each.engine == "onnxruntime"}
-    layers = graph_layers(found.graph)
-    timed = [each for each in layers if not each.is_view]
-    by_operator: dict[str, list[Interval]] = {}
-    for layer in timed:
-        if layer.key in own:
-            by_operator.setdefault(layer.operator, []).append(own[layer.key])
-    is_whole = all(each.key in own for each in timed)
-    return Evidence(
-        present=measured[0],
-        others=tuple(measured[1:]),
-        bound=lower_bound(layers, best_timings(kernels, _PRECISION)),
-        own_kernels=total(own[each.key] for each in timed) if is_whole else None,
-        layer_times=by_operator,
-        not_rewritten=reasons,
+    return CpuTimings(
+        found.graph,
+        found.measured,
+        () if found.known is None else found.known.kernels,
+        {each.name: model_uri(str(each.model)) for each in variants if each.rewriting},
+        reasons,
     )
 
 
-def _rewritten(file: Path, settings: "LayerSettings") -> tuple[dict[str, Path], dict[str, str]]:
+def _rewritten(
+    file: Path, settings: "LayerSettings"
+) -> "tuple[dict[Rewriting, Path], dict[Rewriting, str]]":
     """Return the rewritten models by kind, and for the others why there is none."""
-    from inferometer_cli.local.layers import REWRITINGS, rewritten_model
+    from inferometer_api.layers.variants import CPU_REWRITINGS
+    from inferometer_cli.local.layers import rewritten_model
 
-    found: dict[str, Path] = {}
-    reasons: dict[str, str] = {}
-    for kind in REWRITINGS:
+    found: dict[Rewriting, Path] = {}
+    reasons: dict[Rewriting, str] = {}
+    for kind in CPU_REWRITINGS:
         try:
             found[kind] = rewritten_model(file, kind, settings)
         except (RefusedError, FailedError) as error:
             reasons[kind] = str(error)
-            print_message(f"not rewritten as {kind}: {error}")
     return found, reasons
 
 
-def _variants(file: Path, rewritten: dict[str, Path]) -> "tuple[Variant, ...]":
-    """Return the ways to run a model, the present one first."""
-    import os
+def _keep(report: "ModelAdvice", database: str | None) -> None:
+    from datetime import UTC, datetime
 
-    from inferometer_cli.local.layers import Variant
+    from inferometer_api.timestamps import format_time
+    from inferometer_results.store.advice import keep_advice
+    from inferometer_results.store.index_rows import Origin
 
-    found = [
-        Variant(file),
-        Variant(file, graph_optimization="Extended"),
-        Variant(file, "openvino", "FP32"),
-        Variant(file, "openvino", "BF16"),
-    ]
-    if len(os.sched_getaffinity(0)) > 1:
-        found += [Variant(file, threads=2), Variant(file, "openvino", "FP32", 2)]
-    kinds: tuple[Rewriting, ...] = ("FixedShapes", "Fused")
-    found += [Variant(rewritten[each], rewriting=each) for each in kinds if each in rewritten]
-    if "INT8" in rewritten:
-        found += [
-            Variant(rewritten["INT8"], rewriting="INT8"),
-            Variant(rewritten["INT8"], "openvino", rewriting="INT8"),
-        ]
-    return tuple(found)
-
-
-def measured_variants(
-    timings: "LayerTimings", variants: "tuple[Variant, ...]", file: Path
-) -> "list[MeasuredVariant]":
-    """Return the variants that ran, with their durations by round; `file` is the model as it is."""
-    from inferometer_analysis.advice import MeasuredVariant
-
-    return [
-        MeasuredVariant(
-            engine=each.engine,
-            precision=timing.precision,
-            threads=each.threads,
-            nanoseconds=tuple(timing.nanoseconds),
-            difference=timing.difference,
-            graph_optimization=each.graph_optimization,
-            rewriting=each.rewriting,
-            model="" if each.model == file else model_uri(str(each.model)),
-            device=timings.machine.device,
-            provider_option=each.provider_option,
-        )
-        for each in variants
-        if (timing := timings.variants.get(each.name)) is not None
-    ]
+    with open_store(database) as store:
+        keep_advice(store, report, Origin("advise", format_time(datetime.now(tz=UTC))))

@@ -24,11 +24,11 @@ from inferometer_cli.result_store import DatabaseOption, open_store
 from inferometer_cli.terminal import print_message, print_output
 
 if TYPE_CHECKING:
-    from inferometer_analysis.advice import ProviderOption
     from inferometer_api.layers.bricks import BrickSuite
     from inferometer_api.layers.graph import LayerGraph
     from inferometer_api.layers.timings import KernelTiming, LayerTimings
-    from inferometer_cli.local.layers import LayerSettings, Variant
+    from inferometer_api.layers.variants import ModelVariant, ProviderOption
+    from inferometer_cli.local.layers import LayerSettings
     from inferometer_results.store.store import Store
 
 ENGINES = ("onnxruntime", "openvino")
@@ -76,9 +76,10 @@ def bound(  # noqa: PLR0913 - one argument for each option
     node in the last 30 days. On a GPU, inputs and outputs stay in its memory. --fill times the
     layers that the database lacks, which takes about a minute for 100 different layers on a CPU.
     """
+    from inferometer_api.layers.variants import ModelVariant
     from inferometer_cli.commands.serve import fetched_model
     from inferometer_cli.local.files import check_manifest_of
-    from inferometer_cli.local.layers import LayerSettings, Variant, gpu_name
+    from inferometer_cli.local.layers import LayerSettings, gpu_name
     from inferometer_cli.local.node_documents import recent_measurements
     from inferometer_results.layers.bound_report import bound_document, bound_report
 
@@ -94,7 +95,7 @@ def bound(  # noqa: PLR0913 - one argument for each option
             if device == "GPU":
                 request = gpu_bound_request(file, settings, wanted, rounds, fill=fill)
             else:
-                variants = tuple(Variant(file, engine, wanted, threads) for engine in ENGINES)
+                variants = tuple(ModelVariant(file, engine, wanted, threads) for engine in ENGINES)
                 request = BoundRequest(settings, wanted, variants, rounds, fill=fill)
             found = measure_bound(store, request.variants[0].model, request)
             node = recent_measurements(store)
@@ -134,7 +135,7 @@ class BoundRequest:
 
     settings: "LayerSettings"
     precision: str
-    variants: "tuple[Variant, ...]"
+    variants: "tuple[ModelVariant, ...]"
     rounds: int
     fill: bool
     """Whether layers without a timing are timed."""
@@ -152,11 +153,14 @@ def gpu_bound_request(
 
     Raises RefusedError if the model cannot be rewritten.
     """
-    from inferometer_cli.local.layers import Variant, rewritten_model
+    from inferometer_api.layers.variants import ModelVariant
+    from inferometer_cli.local.layers import rewritten_model
 
     model = rewritten_model(file, "FP16", on_cpu(settings)) if precision == "FP16" else file
     options: tuple[ProviderOption, ...] = ("", "CudaGraph", "ChannelsLast")
-    variants = tuple(Variant(model, precision=precision, provider_option=each) for each in options)
+    variants = tuple(
+        ModelVariant(model, precision=precision, provider_option=each) for each in options
+    )
     return BoundRequest(settings, precision, variants, rounds, fill=fill)
 
 
@@ -206,10 +210,6 @@ def measure_bound(store: "Store", file: Path, request: BoundRequest) -> BoundMea
     words = f"{count} layers that the database lacks, and the model" if count else "the model"
     print_message(f"Measuring {words}...")
     measured = time_layers(timing, ProgressPrinter())
-    variants = {each.name for each in request.variants}
-    for each in measured.failed:
-        if each.key in variants:
-            print_message(f"not measured: {each.key}: {each.reason}")
     keep_here(store, measured, [graph])
     known = known and _not_timed_again(known, measured)
     found = BoundMeasurement(graph, known, measured)

@@ -10,12 +10,12 @@ import typer
 import yaml
 
 from inferometer_analysis.advice import Advice, paired_gain
-from inferometer_analysis.samples import Interval
 from inferometer_api.results.result import ResultDocument, nanoseconds_at
 from inferometer_cli.exits import FailedError, StopSignal, exit_code_of
 from inferometer_cli.quick_run import QuickOptions, compose_run
 from inferometer_cli.run_file import check_run, parse_run_text
 from inferometer_cli.terminal import print_error, print_message
+from inferometer_results.layers.advice_report import Trial
 
 _WINDOW_SECONDS = 2
 _SETTINGS = ("spec.validity.warmUpSeconds=1", "spec.telemetry.power=Disabled")
@@ -34,19 +34,7 @@ class TrialSettings:
     """The fields of a run of the model as it is, as PATH=VALUE."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrialResult:
-    """What became of the pieces of advice that were tried, by their places."""
-
-    achieved: Mapping[int, Interval]
-    """Gains in served latency."""
-    failures: Mapping[int, str]
-    """Why a piece could not be measured."""
-    served_ns: float | None = None
-    """The median latency of the model as it is; None if nothing was tried."""
-
-
-def try_advice(trial: TrialSettings, advice: Sequence[Advice], ending: StopSignal) -> TrialResult:
+def try_advice(trial: TrialSettings, advice: Sequence[Advice], ending: StopSignal) -> Trial:
     """Measure each applicable piece of advice, and the model as it is, in rounds.
 
     Each round measures the model as it is and with every change; the order is reversed in every
@@ -79,7 +67,7 @@ def try_advice(trial: TrialSettings, advice: Sequence[Advice], ending: StopSigna
         for place in order
         if place is not None and place not in failures
     }
-    return TrialResult(achieved, failures, median(latency[None]) if latency[None] else None)
+    return Trial(achieved, failures, median(latency[None]) if latency[None] else None)
 
 
 def _median_latency(trial: TrialSettings, settings: Sequence[str], ending: StopSignal) -> float:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from inferometer_analysis.advice import ProviderOption, Rewriting
 from inferometer_api.document import Document
 from inferometer_api.layers.bricks import BrickSuite
 from inferometer_api.layers.graph import LayerGraph, Layout
 from inferometer_api.layers.timings import LayerTimings
+from inferometer_api.layers.variants import ModelVariant
 from inferometer_api.spec.zoo_address import UnknownModelError
 from inferometer_api.timestamps import format_time
 from inferometer_cli.exits import FailedError, RefusedError
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from inferometer_results.store.store import Store
 
 _MODULE = "inferometer_serving.layers"
-REWRITINGS: tuple[Rewriting, ...] = ("FixedShapes", "Fused", "INT8")
 _NAME = "measurement of the layers"
 _MOST_PROCESSES = 8
 _MEMORY_BY_MODEL = 6
@@ -64,42 +63,6 @@ class LayerSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """One way to run a whole model."""
-
-    model: Path
-    engine: str = "onnxruntime"
-    precision: str = "Default"
-    threads: int = 1
-    rewriting: Rewriting = ""
-    graph_optimization: str = "All"
-    provider_option: ProviderOption = ""
-
-    @property
-    def name(self) -> str:
-        """What the timings call it."""
-        level = "" if self.graph_optimization == "All" else self.graph_optimization
-        words = (
-            *(self.engine, self.precision, str(self.threads)),
-            *(level, self.rewriting, self.provider_option),
-        )
-        return ":".join(each for each in words if each)
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The variant as a child process takes it."""
-        return {
-            "name": self.name,
-            "model": str(self.model),
-            "engine": self.engine,
-            "precision": self.precision,
-            "threads": self.threads,
-            "graphOptimization": self.graph_optimization,
-            "providerOption": self.provider_option,
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class TimingRequest:
     """What is to be timed, and how."""
 
@@ -107,7 +70,7 @@ class TimingRequest:
     suite: BrickSuite = _NOTHING
     models: Sequence[Path] = ()
     """Whole models, for reference."""
-    variants: Sequence[Variant] = ()
+    variants: Sequence[ModelVariant] = ()
     engines: Sequence[str] = ()
     """Engines whose kernels are timed; none: the bricks are timed by calls of ONNX Runtime."""
     precision: str = "Default"
@@ -282,7 +245,7 @@ def time_layers(request: TimingRequest, report: Callable[[int, int], None]) -> L
         folder = Path(name)
         suite, variants, uses = (folder / f"{each}.json" for each in ("suite", "variants", "uses"))
         suite.write_text(request.suite.model_dump_json(exclude_none=True))
-        variants.write_text(json.dumps([each.document for each in request.variants]))
+        variants.write_text(json.dumps([each.fields for each in request.variants]))
         uses.write_text(json.dumps([dict(each) for each in request.uses]))
         arguments = ["time", str(suite), "--variants", str(variants), "--uses", str(uses)]
         arguments += [*request.settings.arguments, "--rounds", str(request.rounds)]

@@ -454,6 +454,10 @@ class BoundLoad(LoadProfile):
     fill: bool = True
     """Whether all layers are timed by each engine. False: only the whole model is."""
 
+    advise: bool = False
+    """Whether the model is also timed with other settings, and rewritten with fixed shapes, with
+    fused operators and in INT8. The report then says what would make it faster, and by how much."""
+
     budget_seconds: _BudgetSeconds = 600
     """Seconds after which no more layers are timed. The others are named."""
 

@@ -20,6 +20,7 @@ def layers_request(scenario: Scenario) -> dict[str, Any]:
         return {
             "kind": "Kernels" if scenario.bound.fill else "Model",
             "budgetSeconds": scenario.bound.budget_seconds,
+            **({"advise": True} if scenario.bound.advise else {}),
         }
     if scenario.bricks is not None:
         return {

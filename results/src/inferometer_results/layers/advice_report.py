@@ -1,99 +1,130 @@
-"""Advice on a model with predicted and achieved gains, as figures and as sentences."""
+"""Advice on a model with predicted and achieved gains, as a document and as sentences."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
-from inferometer_analysis.advice import Advice, MeasuredVariant
+from inferometer_analysis.advice import Advice, MeasuredVariant, advise
+from inferometer_analysis.cpu_evidence import CpuTimings, cpu_evidence
 from inferometer_analysis.samples import Interval
+from inferometer_api.layers.advice import AdviceGain, AdvicePiece, ModelAdvice
+from inferometer_api.layers.graph import LayerGraph
+from inferometer_api.layers.timings import LayerTimings, MachineState
 from inferometer_api.wording import counted
+from inferometer_results.layers.bound_report import variant_words
 
 
 @dataclass(frozen=True, slots=True)
-class AdviceReport:
-    """All advice on a model, and what became of the pieces that were tried, by their places."""
+class Trial:
+    """What became of the pieces of advice that were tried, by their places."""
 
-    model: str
-    present: MeasuredVariant
-    advice: tuple[Advice, ...]
-    was_tried: bool = False
     achieved: Mapping[int, Interval] = field(default_factory=dict)
+    """Gains in served latency."""
     failures: Mapping[int, str] = field(default_factory=dict)
+    """Why a piece could not be measured."""
     served_ns: float | None = None
     """The median latency through a server of the model as it is; None: it was not measured."""
 
-    def served_gain(self, place: int) -> float | None:
-        """Return which share of the served latency a piece should save: the rest stays."""
-        if self.served_ns is None:
-            return None
-        return self.advice[place].gain.value * median(self.present.nanoseconds) / self.served_ns
 
-    def why_not_applied(self, place: int) -> str:
-        """Return why a piece was not applied; empty if it was, or was not tried yet."""
-        return self.advice[place].why_not or self.failures.get(place, "")
+@dataclass(frozen=True, slots=True)
+class AdvisedModel:
+    """What advice is on."""
+
+    name: str
+    machine: MachineState
+    present: MeasuredVariant
+    batch_size: int = 1
+    not_measured: Mapping[str, str] = field(default_factory=dict)
+    """Ways to run it that could not be measured, by name, with the reasons."""
 
 
-def advice_document(report: AdviceReport) -> dict[str, Any]:
-    """Return a report as JSON."""
-    return {
-        "model": report.model,
-        "engine": report.present.engine,
-        "precision": report.present.precision,
-        "nanoseconds": round(median(report.present.nanoseconds)),
-        "servedNanoseconds": None if report.served_ns is None else round(report.served_ns),
-        "advice": [
-            {
-                "question": each.question,
-                "title": each.title,
-                "sentence": each.sentence,
-                "predictedGain": _gain(each.gain),
-                "whyNoInterval": each.why_no_interval,
-                "predictedServedGain": report.served_gain(at),
-                "achievedGain": _gain(report.achieved[at]) if at in report.achieved else None,
-                "settings": list(each.settings),
-                "whyNotApplied": report.why_not_applied(at),
-            }
-            for at, each in enumerate(report.advice)
+def model_advice(
+    model: AdvisedModel, advice: Sequence[Advice], trial: Trial | None = None
+) -> ModelAdvice:
+    """Return the document of some advice; `trial`: None if nothing was tried."""
+    tried = trial or Trial()
+    now, served = median(model.present.nanoseconds), tried.served_ns
+    return ModelAdvice(
+        model=model.name,
+        batch_size=model.batch_size,
+        machine=model.machine.name,
+        device=model.machine.device,
+        threads=model.present.threads,
+        engine=model.present.engine,
+        precision=model.present.precision,
+        nanoseconds=round(now),
+        served_nanoseconds=None if served is None else round(served),
+        was_tried=trial is not None,
+        advice=[
+            AdvicePiece(
+                question=each.question,
+                title=each.title,
+                sentence=each.sentence,
+                predicted_gain=_gain(each.gain),
+                why_no_interval=each.why_no_interval,
+                # What a server adds to an inference stays as it is.
+                predicted_served_gain=None if served is None else each.gain.value * now / served,
+                achieved_gain=_gain(tried.achieved[at]) if at in tried.achieved else None,
+                settings=list(each.settings),
+                why_not_applied=each.why_not or tried.failures.get(at, ""),
+            )
+            for at, each in enumerate(advice)
         ],
-    }
-
-
-def _gain(found: Interval) -> dict[str, float | None]:
-    return {"value": found.value, "low": found.low, "high": found.high}
-
-
-def advice_sentences(report: AdviceReport) -> Iterator[str]:
-    """Yield each piece of advice: how to apply it, what it promises and what it kept."""
-    present = report.present
-    how = "on the GPU" if present.device == "GPU" else f"with {counted(present.threads, 'thread')}"
-    yield (
-        f"An inference takes {median(present.nanoseconds) / 1e6:.3f} ms on {present.engine} in "
-        f"{present.precision or 'an unknown precision'}, {how}."
+        not_measured=dict(model.not_measured),
     )
-    if report.served_ns is not None:
-        yield f"Through a server its median latency is {report.served_ns / 1e6:.3f} ms."
+
+
+def _gain(found: Interval) -> AdviceGain:
+    return AdviceGain(value=found.value, low=found.low, high=found.high)
+
+
+def timed_advice(graph: LayerGraph, timings: LayerTimings) -> ModelAdvice | None:
+    """Return the advice that follows from timings on a CPU; None if no variants were timed.
+
+    Bounds alone time the model by each engine, in one precision.
+    """
+    found = CpuTimings(graph, timings)
+    evidence = cpu_evidence(found)
+    if timings.machine.device != "CPU" or evidence is None:
+        return None
+    model = AdvisedModel(
+        graph.model, timings.machine, evidence.present, graph.batch_size, found.not_measured
+    )
+    return model_advice(model, advise(evidence))
+
+
+def advice_sentences(report: ModelAdvice) -> Iterator[str]:
+    """Yield each piece of advice: how to apply it, what it promises and what it kept."""
+    how = "on the GPU" if report.device == "GPU" else f"with {counted(report.threads, 'thread')}"
+    yield (
+        f"An inference takes {report.nanoseconds / 1e6:.3f} ms on {report.engine} in "
+        f"{report.precision or 'an unknown precision'}, {how}."
+    )
+    if report.served_nanoseconds is not None:
+        yield f"Through a server its median latency is {report.served_nanoseconds / 1e6:.3f} ms."
     if not report.advice:
         yield "No advice: nothing that was measured is faster."
-    for at, each in enumerate(report.advice):
+    for each in report.advice:
         yield ""
         yield f"{each.question} {each.title}: {each.sentence}"
         if each.settings:
             yield f"  Apply: {'  '.join(f'--set {setting}' for setting in each.settings)}"
         reason = f" (no interval: {each.why_no_interval})" if each.why_no_interval else ""
-        yield f"  Predicted gain: {_percent(each.gain)}{reason}"
-        if at in report.achieved:
-            served = report.served_gain(at)
+        yield f"  Predicted gain: {gain_words(each.predicted_gain)}{reason}"
+        if each.achieved_gain is not None:
+            served = each.predicted_served_gain
             of_it = "" if served is None else f"; predicted of that: {100 * served:.1f} %"
-            yield f"  Achieved gain:  {_percent(report.achieved[at])}, in served latency{of_it}"
-        elif report.why_not_applied(at):
-            yield f"  Not applied: {report.why_not_applied(at)}"
-    if not report.was_tried and any(not each.why_not for each in report.advice):
+            yield f"  Achieved gain:  {gain_words(each.achieved_gain)}, in served latency{of_it}"
+        elif each.why_not_applied:
+            yield f"  Not applied: {each.why_not_applied}"
+    if report.not_measured:
         yield ""
-        yield "To measure what can be applied, add --try."
+    for name, reason in report.not_measured.items():
+        yield f"Not measured: {variant_words(name, report.device)}. {reason}"
 
 
-def _percent(found: Interval) -> str:
+def gain_words(found: AdviceGain) -> str:
+    """Return "12.3 % (95 %: 11.0 to 13.1)"."""
     if found.low is None or found.high is None:
         return f"{100 * found.value:.1f} %"
     return f"{100 * found.value:.1f} % (95 %: {100 * found.low:.1f} to {100 * found.high:.1f})"

@@ -16,6 +16,7 @@ from inferometer_analysis.layer_work import GraphLayer, graph_layers
 from inferometer_analysis.samples import Interval, median_interval
 from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import KernelTiming, LayerFailure, LayerTimings, MachineState
+from inferometer_api.layers.variants import named_variant
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.peaks import NodePeak, bandwidth_peak, product_peak
 from inferometer_api.wording import counted
@@ -119,6 +120,9 @@ def bound_report(
     layers = graph_layers(graph)
     timings = (*(() if known is None else known.kernels), *measured.kernels)
     machine = measured.machine
+    variants = {
+        name: each for name, each in measured.variants.items() if _has_bound(name, machine.threads)
+    }
     flops = machine.peak_flops(precision)
     best = best_timings(timings, precision)
     has_peaks = flops > 0 and machine.copy_bytes_per_second > 0
@@ -131,7 +135,7 @@ def bound_report(
         roofline_ns=roofline_bound(layers, arithmetic.rate, bandwidth.rate) if has_peaks else None,
         measured={
             name: median_interval(each.nanoseconds)
-            for name, each in measured.variants.items()
+            for name, each in variants.items()
             if each.precision in ("", precision) and each.nanoseconds
         },
         machine=machine,
@@ -140,7 +144,7 @@ def bound_report(
         failures=tuple(_failures(layers, measured.failed)),
         others={
             name: each.precision
-            for name, each in measured.variants.items()
+            for name, each in variants.items()
             if each.precision not in ("", precision)
         },
         disturbed={name: each.disturbed_rounds for name, each in measured.variants.items()},
@@ -152,6 +156,12 @@ def bound_report(
         },
         floor=_floor(measured, [best[each.key] for each in layers if each.key in best]),
     )
+
+
+def _has_bound(name: str, threads: int) -> bool:
+    """Say whether the bound holds for a variant: it has these layers, and this many threads."""
+    variant = named_variant(name)
+    return variant is None or (variant.threads == threads and not variant.rewriting)
 
 
 def _floor(measured: LayerTimings, timings: Sequence[KernelTiming]) -> NoiseFloor:
@@ -177,7 +187,7 @@ def _failures(layers: list[GraphLayer], failed: list[LayerFailure]) -> Iterator[
     for each in failed:
         if each.key in names:
             yield f"{names[each.key]} cannot run alone on {each.engine}: {each.reason}"
-        else:
+        elif (variant := named_variant(each.key)) is None or not variant.rewriting:
             yield f"{each.key} was not measured: {each.reason}"
 
 

@@ -8,11 +8,13 @@ from inferometer_analysis.bound import timing_interval
 from inferometer_analysis.bricks.interpolate import Interpolation
 from inferometer_analysis.bricks.predict import Prediction, predict
 from inferometer_analysis.samples import Interval, total
+from inferometer_api.layers.advice import ModelAdvice
 from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import LayerTimings, MachineState
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.peaks import measurements_like
 from inferometer_results.explore.prices import PricedNodes, PriceList
+from inferometer_results.layers.advice_report import timed_advice
 from inferometer_results.layers.bound_report import BoundReport, bound_report, variant_words
 from inferometer_results.store.layer_timings import joined
 
@@ -120,6 +122,32 @@ def bound_rows(
                 key = (graph.model, str(graph.batch_size), *_key(each.machine), precision)
                 rows[key] = BoundRow(report, graph.batch_size, tuple(_faster(each)))
     return [rows[key] for key in sorted(rows)]
+
+
+def newest_advice(
+    documents: Iterable[LayerTimings], kept: Iterable[ModelAdvice]
+) -> list[ModelAdvice]:
+    """Return the newest advice on each model on each machine.
+
+    What `inferometer advise` kept comes before what follows from the timings of runs: it has the
+    gains that were achieved, and advice on GPUs.
+    """
+    runs = (
+        advice
+        for each in documents
+        for graph in each.graphs
+        if graph.layout == "Plain" and (advice := timed_advice(graph, each)) is not None
+    )
+    found = {
+        (_bare(each.model), each.batch_size, each.machine, each.threads): each
+        for each in (*runs, *kept)
+    }
+    return [found[key] for key in sorted(found)]
+
+
+def _bare(model: str) -> str:
+    """Return the name that timings have for the model at an address."""
+    return model.rpartition("/")[2].removesuffix(".onnx")
 
 
 def _precision(timings: LayerTimings) -> str:

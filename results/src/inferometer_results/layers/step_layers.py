@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from inferometer_analysis.bricks.predict import predict
+from inferometer_api.layers.advice import ModelAdvice
 from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.results.result import ResultDocument, ScenarioResult
+from inferometer_results.layers.advice_report import advice_sentences, timed_advice
 from inferometer_results.layers.bound_report import bound_report, bound_sentences
 
 PRECISION = "FP32"
@@ -39,6 +41,14 @@ def scenario_sentences(scenario: ScenarioResult) -> Iterator[str]:
             yield from timing_sentences(step.layers.timings)
 
 
+def _advice_sentences(advice: ModelAdvice | None) -> Iterator[str]:
+    if advice is None:
+        return
+    yield from filter(None, advice_sentences(advice))
+    if any(not each.why_not_applied for each in advice.advice):
+        yield "To measure what can be applied: `inferometer advise MODEL --try`."
+
+
 def timing_sentences(timings: LayerTimings) -> Iterator[str]:
     """Yield bounds from kernels and variants, or predictions from bricks."""
     if timings.variants:
@@ -46,6 +56,7 @@ def timing_sentences(timings: LayerTimings) -> Iterator[str]:
             yield from bound_sentences(
                 bound_report(graph.model, PRECISION, graph, None, timings), advises_fill=False
             )
+            yield from _advice_sentences(timed_advice(graph, timings))
     if timings.bricks:
         yield f"{len(timings.bricks):,} unique layers were timed in {timings.seconds:.0f} s."
         for graph in timings.graphs[:_MOST_MODELS]:

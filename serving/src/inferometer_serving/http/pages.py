@@ -119,7 +119,13 @@ def _profile_request(members: dict[str, Any]) -> ProfileRequest:
 
 def _layers_request(members: dict[str, Any]) -> LayersRequest:
     """Return the request for timings. Raises RequestRefusedError for other members or values."""
-    known = {"kind": "Kernels", "models": [], "batchSize": 1, "budgetSeconds": 600}
+    known = {
+        "kind": "Kernels",
+        "models": [],
+        "batchSize": 1,
+        "budgetSeconds": 600,
+        "advise": False,
+    }
     found = _known_members(members, known, {"batchSize": 4096, "budgetSeconds": 86_400})
     if found["kind"] not in KINDS:
         raise invalid(f"kind is {found['kind']!r}: give {', '.join(KINDS)}.")
@@ -128,7 +134,12 @@ def _layers_request(members: dict[str, Any]) -> LayersRequest:
         isinstance(each, str) and each.startswith("zoo://") for each in models
     ):
         raise invalid(f"models is {models!r}: give a list of built-in models, as zoo://TASK/NAME.")
-    return LayersRequest(found["kind"], tuple(models), found["batchSize"], found["budgetSeconds"])
+    if not isinstance(found["advise"], bool):
+        raise invalid(f"advise is {found['advise']!r}: give true or false.")
+    return LayersRequest(
+        *(found["kind"], tuple(models), found["batchSize"], found["budgetSeconds"]),
+        advise=found["advise"],
+    )
 
 
 def _known_members(

@@ -20,6 +20,7 @@ from typing import Any
 
 from inferometer_api.layers.bricks import BrickSuite
 from inferometer_api.layers.timings import LayerTimings
+from inferometer_api.layers.variants import read_variant
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.layers.attempts import Attempt, run_attempts
@@ -29,7 +30,7 @@ from inferometer_serving.layers.measure import MeasureOptions, measure
 from inferometer_serving.layers.optimised_graph import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.rewriting import REWRITINGS, rewrite
-from inferometer_serving.layers.whole_model import MOST_BYTES, NamedVariant
+from inferometer_serving.layers.whole_model import MOST_BYTES
 from inferometer_serving.options import Device, EngineName, Precision
 
 _EXIT_REFUSED = 2
@@ -78,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     measured.add_argument("--kind", choices=KINDS, default="Kernels")
     measured.add_argument("--zoo", action="append", default=[])
     measured.add_argument("--budget-seconds", type=int, default=600)
+    measured.add_argument("--advise", action="store_true", help="Time other variants too.")
     for each in (described, timed, measured, rewritten):
         each.add_argument("--device", type=Device, default=Device.CPU)
         each.add_argument("--batch-size", type=int, default=1)
@@ -115,7 +117,8 @@ def _describe(options: argparse.Namespace, attempt: Attempt) -> None:
 
 def _measure(options: argparse.Namespace, attempt: Attempt) -> None:
     request = LayersRequest(
-        options.kind, tuple(options.zoo), options.batch_size, options.budget_seconds
+        *(options.kind, tuple(options.zoo), options.batch_size, options.budget_seconds),
+        advise=options.advise,
     )
     settings = _settings(options)
     found = measure_in_pod(options.model, request, settings, _print_progress, attempt)
@@ -137,7 +140,7 @@ def _time(options: argparse.Namespace, attempt: Attempt) -> None:
     found = measure(
         BrickSuite.read_json(options.suite.read_bytes()),
         [read_graph(each, max_bytes=MOST_BYTES) for each in options.models],
-        [_variant(each) for each in _read_list(options.variants)],
+        list(map(read_variant, _read_list(options.variants))),
         MeasureOptions(
             _settings(options),
             options.rounds,
@@ -162,7 +165,7 @@ def _timed_on_gpu(options: argparse.Namespace) -> LayerTimings:
 
     return measure_on_gpu(
         BrickSuite.read_json(options.suite.read_bytes()),
-        [gpu_variant(each) for each in _read_list(options.variants)],
+        [gpu_variant(read_variant(each)) for each in _read_list(options.variants)],
         GpuMeasureOptions(
             _settings(options),
             options.rounds,
@@ -177,17 +180,6 @@ def _timed_on_gpu(options: argparse.Namespace) -> LayerTimings:
 def _read_list(file: Path | None) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [] if file is None else json.loads(file.read_bytes())
     return found
-
-
-def _variant(fields: dict[str, Any]) -> NamedVariant:
-    return NamedVariant(
-        name=fields["name"],
-        model=Path(fields["model"]),
-        engine=EngineName(fields["engine"]),
-        precision=Precision(fields["precision"]),
-        threads=fields["threads"],
-        graph_optimization=fields["graphOptimization"],
-    )
 
 
 def _print_progress(done: int, total: int) -> None:

@@ -1,29 +1,42 @@
 """Measurements of layers next to a server, at the request of a client."""
 
+import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import LayerFailure, LayerTimings
+from inferometer_api.layers.variants import (
+    CPU_REWRITINGS,
+    ModelVariant,
+    Rewriting,
+    cpu_variants,
+)
 from inferometer_api.spec.zoo_address import UnknownModelError, zoo_model, zoo_name
 from inferometer_models import zoo
+from inferometer_models.control_groups import cpu_limit
 from inferometer_models.errors import ModelRefusedError
-from inferometer_models.graph_file import read_graph
+from inferometer_models.graph_file import GraphFile, read_graph
 from inferometer_serving.layers.attempts import Attempt
 from inferometer_serving.layers.in_pod_request import LayersRequest
 from inferometer_serving.layers.measure import MeasureOptions, measure, single_layers
 from inferometer_serving.layers.optimised_graph import GraphSettings
 from inferometer_serving.layers.reading import describe
+from inferometer_serving.layers.rewriting import rewrite
 from inferometer_serving.layers.timing import Report
-from inferometer_serving.layers.whole_model import MOST_BYTES, NamedVariant
+from inferometer_serving.layers.whole_model import MOST_BYTES
 from inferometer_serving.machine_name import engine_versions
+from inferometer_serving.node.machine import available_bytes
 from inferometer_serving.options import EngineName, Precision
 
-_CALL_ROUNDS, _KERNEL_ROUNDS = 8, 7
+_CALL_ROUNDS, _KERNEL_ROUNDS, _ADVICE_ROUNDS = 8, 7, 15
+_MEMORY_BY_MODEL = 8
+"""Rewriting holds a model several times, with the outputs of its layers for calibration."""
 
 
 def measure_in_pod(
@@ -42,19 +55,58 @@ def measure_in_pod(
     layers = describe(graph, plain)
     engines = tuple(map(EngineName, engine_versions()))
     suite = single_layers([layers] if request.kind == "Kernels" else [])
-    variants = [
-        NamedVariant(
-            f"{engine}:FP32:{settings.threads}", model, engine, Precision.FP32, settings.threads
-        )
-        for engine in engines
-    ]
-    options = MeasureOptions(
-        *(plain, _KERNEL_ROUNDS, engines, Precision.FP32),
-        attempt.left(request.budget_seconds),
-        attempt,
-    )
-    found = measure(suite, [], variants, options, report)
-    return found.model_copy(update={"graphs": [layers]})
+    variants = [ModelVariant(model, engine, Precision.FP32, settings.threads) for engine in engines]
+    rounds = _KERNEL_ROUNDS
+    reasons: Sequence[LayerFailure] = ()
+    with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
+        if request.advise:
+            rewritten, reasons = _rewritten(graph, Path(folder), plain, request, attempt)
+            rounds = _ADVICE_ROUNDS
+            variants = cpu_variants(model, settings.threads, _cpus(), rewritten)
+        left = attempt.left(request.budget_seconds)
+        options = MeasureOptions(plain, rounds, engines, Precision.FP32, left, attempt)
+        found = measure(suite, [], variants, options, report)
+    return found.model_copy(update={"graphs": [layers], "failed": [*found.failed, *reasons]})
+
+
+def _rewritten(
+    graph: GraphFile,
+    folder: Path,
+    settings: GraphSettings,
+    request: LayersRequest,
+    attempt: Attempt,
+) -> tuple[dict[Rewriting, Path], list[LayerFailure]]:
+    """Return the files of rewritten models, and why others could not be written."""
+    files: dict[Rewriting, Path] = {}
+    failed: list[LayerFailure] = []
+    for kind in CPU_REWRITINGS:
+        name = ModelVariant(threads=settings.threads, rewriting=kind).name
+        needed, free = _MEMORY_BY_MODEL * graph.size_bytes, available_bytes()
+        if reason := attempt.crashed.get(name, ""):
+            pass
+        elif attempt.left(request.budget_seconds) <= 0:
+            reason = "The time budget ended before it was rewritten."
+        elif needed > free:
+            reason = (
+                f"Rewriting takes about {needed:,} bytes of memory, and {free:,} are available. "
+                "Raise the memory of the server."
+            )
+        else:
+            attempt.opening(name)
+            try:
+                rewrite(graph, kind, folder / f"{kind}.onnx", settings)
+                files[kind] = folder / f"{kind}.onnx"
+            except ModelRefusedError as error:
+                reason = str(error)
+            attempt.opening("")
+        if reason:
+            failed.append(LayerFailure(key=name, engine=EngineName.ONNX_RUNTIME, reason=reason))
+    return files, failed
+
+
+def _cpus() -> int:
+    """Return how many CPUs this process may use, by its affinity and its group's limit."""
+    return int(min(len(os.sched_getaffinity(0)), cpu_limit() or inf))
 
 
 def _calls(

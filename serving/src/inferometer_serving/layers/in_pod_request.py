@@ -26,6 +26,8 @@ class LayersRequest:
     """Addresses of built-in models, next to the model that is served."""
     batch_size: int = 1
     budget_seconds: int = 600
+    advise: bool = False
+    """Whether the model is timed with other settings, and rewritten, as well."""
 
 
 def timed_layers(
@@ -41,6 +43,7 @@ def timed_layers(
         *("--threads", str(options.threads), "--budget-seconds", str(request.budget_seconds)),
         *("--shapes", orjson.dumps(options.warm_up_shapes).decode()),
         *(word for each in request.models for word in ("--zoo", each)),
+        *(("--advise",) if request.advise else ()),
     ]
     with subprocess.Popen(  # noqa: S603 - our own program
         arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE

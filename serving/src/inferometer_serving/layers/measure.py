@@ -20,6 +20,7 @@ from inferometer_api.layers.timings import (
     LayerTimings,
     VariantTiming,
 )
+from inferometer_api.layers.variants import ModelVariant
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile
 from inferometer_serving.layers.attempts import Attempt
@@ -45,7 +46,6 @@ from inferometer_serving.layers.optimised_graph import (
 )
 from inferometer_serving.layers.timing import OUT_OF_TIME, Item, Report, time_items
 from inferometer_serving.layers.whole_model import (
-    NamedVariant,
     WholeModel,
     largest_difference,
     open_variant,
@@ -110,7 +110,7 @@ def single_layers(graphs: Iterable[LayerGraph]) -> BrickSuite:
 def measure(
     suite: BrickSuite,
     models: Sequence[GraphFile],
-    variants: Sequence[NamedVariant],
+    variants: Sequence[ModelVariant],
     options: MeasureOptions,
     report: Report,
 ) -> LayerTimings:
@@ -311,7 +311,7 @@ def _open_model(graph: GraphFile, options: MeasureOptions) -> Runnable:
     return bind(opened, feeds, {each.name: ANY_TENSOR for each in opened.get_outputs()})
 
 
-def _variant_item(variant: NamedVariant, options: MeasureOptions, found: _Found) -> Item:
+def _variant_item(variant: ModelVariant, options: MeasureOptions, found: _Found) -> Item:
     item = Item(
         name=variant.name,
         open=partial(open_variant, variant, options.graph),

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
+from inferometer_api.layers.variants import ModelVariant
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.infer.tensors import Array
 from inferometer_serving.layers.optimised_graph import GraphSettings
@@ -21,18 +21,6 @@ from inferometer_serving.options import (
 from inferometer_serving.profile.profiler import model_inputs
 
 MOST_BYTES = 1 << 40
-
-
-@dataclass(frozen=True, slots=True)
-class NamedVariant:
-    """One way to run a model."""
-
-    name: str
-    model: Path
-    engine: EngineName = EngineName.ONNX_RUNTIME
-    precision: Precision = Precision.DEFAULT
-    threads: int = 1
-    graph_optimization: str = "All"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +41,17 @@ class WholeModel:
         return self.session.runner.run(names, self.feeds)
 
 
-def open_variant(variant: NamedVariant, settings: GraphSettings) -> WholeModel:
+def open_variant(variant: ModelVariant, settings: GraphSettings) -> WholeModel:
     """Load a model. Raises ModelRefusedError."""
     graph = read_graph(variant.model, max_bytes=MOST_BYTES)
     chosen = EngineSettings(
         threads=variant.threads,
-        precision=variant.precision,
+        precision=Precision(variant.precision),
         onnx_runtime=OnnxRuntimeChoices(
             graph_optimization=GraphOptimization(variant.graph_optimization)
         ),
     )
-    session = open_session(variant.engine, graph, chosen, Interrupt())
+    session = open_session(EngineName(variant.engine), graph, chosen, Interrupt())
     shapes = {name: tuple(shape) for name, shape in settings.shapes.items()}
     options = ServeOptions(variant.model, "model", warm_up_shapes=shapes)
     return WholeModel(session, model_inputs(session, options, settings.batch_size))

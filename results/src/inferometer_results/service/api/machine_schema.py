@@ -55,6 +55,42 @@ class BoundModelRow(BaseModel):
     """Variants that are faster than the first, each with its gain and the 95 % interval of it."""
 
 
+class AdviceRow(BaseModel):
+    """One piece of advice on a model on a machine."""
+
+    model_config = _STRICT
+
+    model: str
+    batch_size: int
+    machine: str
+    threads: int
+    engine: str
+    precision: str
+    """Of the model as it is."""
+    nanoseconds: int
+    """The median latency of an inference of the model as it is, without a server."""
+    served_nanoseconds: int | None
+    """The same through a server; null if it was not measured."""
+    question: str
+    """Q1 to Q6 of Benanza."""
+    title: str
+    sentence: str
+    predicted_gain: float
+    """The share of an inference that it should save."""
+    predicted_gain_low: float | None
+    predicted_gain_high: float | None
+    """The 95 % interval of the predicted gain; null with too few values."""
+    predicted_served_gain: float | None
+    """The same saving as a share of the latency through a server."""
+    achieved_gain: float | None
+    """The share of the latency through a server that it saved; null if it was not measured."""
+    achieved_gain_low: float | None
+    achieved_gain_high: float | None
+    settings: str
+    """Fields of a run that apply it, as PATH=VALUE."""
+    why_not_applied: str
+
+
 class BrickRow(BaseModel):
     """The latency of a model on a machine, predicted from its layers."""
 

@@ -7,6 +7,7 @@ from fastapi import Query, Response
 from pydantic import BaseModel
 
 from inferometer_analysis.samples import Interval
+from inferometer_api.layers.advice import AdviceGain, ModelAdvice
 from inferometer_api.nodes.changes import MeasuredFigure
 from inferometer_api.nodes.headlines import HEADLINES, machine_kind
 from inferometer_results.explore.prices import PriceList
@@ -22,6 +23,7 @@ from inferometer_results.service.api import machine_schema
 from inferometer_results.service.views.machines import (
     check_node,
     node_histories,
+    show_advice,
     show_bounds,
     show_bricks,
     show_layers,
@@ -37,6 +39,7 @@ def machine_routes(
     """Yield path, model of the answer, and endpoint of each route."""
     yield "/layers", list[machine_schema.TimedOperatorRow], _layers(store)
     yield "/bounds", list[machine_schema.BoundModelRow], _bounds(store)
+    yield "/advice", list[machine_schema.AdviceRow], _advice(store)
     yield "/bricks", list[machine_schema.BrickRow], _bricks(store, prices)
     yield "/measured-nodes", list[machine_schema.MeasuredNodeRow], _nodes(store)
     yield "/measured-node", list[machine_schema.MeasuredFigureRow], _node(store)
@@ -66,6 +69,17 @@ def _bounds(store: Store) -> Callable[..., Response]:
         )
 
     return list_bounds
+
+
+def _advice(store: Store) -> Callable[..., Response]:
+    def list_advice(
+        format: TableFormat = "json",  # noqa: A002 - the name of the parameter
+    ) -> Response:
+        """List the newest advice on each model on each machine, one piece in each row."""
+        rows = [row for each in show_advice(store) for row in _advice_rows(each)]
+        return _answer(rows, format, "advice", machine_schema.AdviceRow)
+
+    return list_advice
 
 
 def _bricks(store: Store, prices: PriceList | None) -> Callable[..., Response]:
@@ -169,6 +183,36 @@ def _bound_row(row: BoundRow) -> dict[str, Any]:
             f"{name} {gain.value:.3f} ({gain.low:.3f} to {gain.high:.3f})"
             for name, gain in row.faster
         ),
+    }
+
+
+def _advice_rows(advice: ModelAdvice) -> Iterator[dict[str, Any]]:
+    for each in advice.advice:
+        yield {
+            "model": advice.model,
+            "batch_size": advice.batch_size,
+            "machine": advice.machine,
+            "threads": advice.threads,
+            "engine": advice.engine,
+            "precision": advice.precision,
+            "nanoseconds": advice.nanoseconds,
+            "served_nanoseconds": advice.served_nanoseconds,
+            "question": each.question,
+            "title": each.title,
+            "sentence": each.sentence,
+            **_gain_columns("predicted_gain", each.predicted_gain),
+            "predicted_served_gain": each.predicted_served_gain,
+            **_gain_columns("achieved_gain", each.achieved_gain),
+            "settings": "; ".join(each.settings),
+            "why_not_applied": each.why_not_applied,
+        }
+
+
+def _gain_columns(name: str, gain: AdviceGain | None) -> dict[str, float | None]:
+    return {
+        name: None if gain is None else gain.value,
+        f"{name}_low": None if gain is None else gain.low,
+        f"{name}_high": None if gain is None else gain.high,
     }
 
 

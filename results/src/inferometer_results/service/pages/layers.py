@@ -6,9 +6,16 @@ from fastapi import Response
 
 from inferometer_analysis.samples import Interval
 from inferometer_results.explore.prices import PriceList
+from inferometer_results.layers.advice_report import gain_words
+from inferometer_results.layers.bound_report import variant_words
 from inferometer_results.quantity import duration, significant
 from inferometer_results.service.pages.rendering import render_page
-from inferometer_results.service.views.machines import show_bounds, show_bricks, show_layers
+from inferometer_results.service.views.machines import (
+    show_advice,
+    show_bounds,
+    show_bricks,
+    show_layers,
+)
 from inferometer_results.service.views.summaries import View
 from inferometer_results.store.store import Store
 
@@ -43,9 +50,16 @@ def _between(found: Interval) -> str:
 
 def _bounds(store: Store) -> Callable[..., Response]:
     def show() -> Response:
-        view, rows = View("/bounds", {}), show_bounds(store)
         return render_page(
-            "bounds.html.j2", view=view, rows=rows, duration=duration, between=_between
+            "bounds.html.j2",
+            view=View("/bounds", {}),
+            advice_view=View("/advice", {}),
+            rows=show_bounds(store),
+            advised=show_advice(store),
+            duration=duration,
+            between=_between,
+            gain_words=gain_words,
+            variant_words=variant_words,
         )
 
     return show

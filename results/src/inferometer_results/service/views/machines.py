@@ -1,15 +1,18 @@
 """The views of machines: what nodes give, and what is known of layers; for pages and the API."""
 
+from inferometer_api.layers.advice import ModelAdvice
 from inferometer_results.layers.machine_views import (
     BoundRow,
     LayerMachine,
     PredictedLatency,
     bound_rows,
     layer_machines,
+    newest_advice,
     predicted_latencies,
 )
 from inferometer_results.nodes.view import Histories, histories
 from inferometer_results.service.answers import RequestError
+from inferometer_results.store.advice import all_advice
 from inferometer_results.store.layer_timings import all_timings
 from inferometer_results.store.node_characteristics import visible_characteristics
 from inferometer_results.store.store import Store
@@ -37,6 +40,11 @@ def show_bounds(store: Store) -> list[BoundRow]:
     documents = list(all_timings(store))
     nodes = [each for _, each in visible_characteristics(store)]
     return bound_rows(documents, layer_machines(documents), nodes)
+
+
+def show_advice(store: Store) -> list[ModelAdvice]:
+    """Return the newest advice on each model."""
+    return newest_advice(all_timings(store), all_advice(store))
 
 
 def show_bricks(store: Store, model: str, machine: str) -> list[PredictedLatency]:

@@ -5,7 +5,7 @@ what runs on the GPU, by CUPTI. Inputs and outputs stay on the GPU: transfers ar
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +22,7 @@ from inferometer_api.layers.timings import (
     LayerTimings,
     VariantTiming,
 )
+from inferometer_api.layers.variants import ModelVariant
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.gpu.activities import ActivityRecorder, record_activities
@@ -113,15 +114,15 @@ def effective_precision(layer: Layer, *, allows_tf32: bool) -> str:
     return names.get(layer.inputs[0].datatype, single)
 
 
-def gpu_variant(fields: Mapping[str, Any]) -> GpuVariant:
-    """Return a variant from its JSON form."""
-    precision, option = fields["precision"], fields["providerOption"]
+def gpu_variant(variant: ModelVariant) -> GpuVariant:
+    """Return a variant with the choices of its provider."""
+    precision, option = variant.precision, variant.provider_option
     choices = CudaChoices(
         allows_tf32=precision != "FP32",
         uses_graph=option == "CudaGraph",
         channels_last=option == "ChannelsLast",
     )
-    return GpuVariant(fields["name"], Path(fields["model"]), choices, precision)
+    return GpuVariant(variant.name, variant.model, choices, precision)
 
 
 def measure_on_gpu(

@@ -1,0 +1,97 @@
+"""Evidence for advice on a CPU, from timings of a model, its variants and its layers."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from inferometer_analysis.advice import Evidence, MeasuredVariant
+from inferometer_analysis.bound import best_timings, lower_bound, timing_interval
+from inferometer_analysis.layer_work import graph_layers
+from inferometer_analysis.samples import Interval, total
+from inferometer_api.layers.graph import LayerGraph
+from inferometer_api.layers.timings import KernelTiming, LayerTimings
+from inferometer_api.layers.variants import ModelVariant, Rewriting, named_variant
+
+PRECISION = "FP32"
+_ENGINE = "onnxruntime"
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimings:
+    """What was timed of one model on a CPU."""
+
+    graph: LayerGraph
+    measured: LayerTimings
+    """The variants, and timings of layers."""
+    known: Iterable[KernelTiming] = ()
+    """Further timings of layers, of the same machine and engines."""
+    addresses: Mapping[str, str] | None = None
+    """Of the files of rewritten models, by the name of the variant; None: they were not kept."""
+    not_rewritten: Mapping[Rewriting, str] | None = None
+    """Why a rewriting could not be made; None: the timings say it."""
+
+    @property
+    def not_measured(self) -> dict[str, str]:
+        """Why some ways to run the model were not measured, by their names."""
+        reasons = {
+            each.key: each.reason
+            for each in self.measured.failed
+            if named_variant(each.key) is not None
+        }
+        for kind, reason in (self.not_rewritten or {}).items():
+            reasons[ModelVariant(threads=self.measured.machine.threads, rewriting=kind).name] = (
+                reason
+            )
+        return reasons
+
+
+def cpu_evidence(timings: CpuTimings) -> Evidence | None:
+    """Return the evidence for advice; None if ONNX Runtime did not run the model as it is."""
+    measured = measured_variants(timings.measured, timings.addresses)
+    present = measured.pop(ModelVariant(threads=timings.measured.machine.threads).name, None)
+    if present is None:
+        return None
+    kernels = [*timings.known, *timings.measured.kernels]
+    own = {each.key: timing_interval(each) for each in kernels if each.engine == _ENGINE}
+    layers = graph_layers(timings.graph)
+    timed = [each for each in layers if not each.is_view]
+    by_operator: dict[str, list[Interval]] = {}
+    for layer in timed:
+        if layer.key in own:
+            by_operator.setdefault(layer.operator, []).append(own[layer.key])
+    is_whole = bool(timed) and all(each.key in own for each in timed)
+    refused = ((named_variant(name), why) for name, why in timings.not_measured.items())
+    return Evidence(
+        present=present,
+        others=tuple(measured.values()),
+        bound=lower_bound(layers, best_timings(kernels, PRECISION)),
+        own_kernels=total(own[each.key] for each in timed) if is_whole else None,
+        layer_times=by_operator,
+        not_rewritten={each.rewriting: why for each, why in refused if each and each.rewriting},
+    )
+
+
+def measured_variants(
+    timings: LayerTimings, addresses: Mapping[str, str] | None
+) -> dict[str, MeasuredVariant]:
+    """Return the variants that ran, with their durations by round, by name.
+
+    `addresses` are those of the files of rewritten models, by name; None: they were not kept.
+    """
+    found: dict[str, MeasuredVariant] = {}
+    for name, timing in timings.variants.items():
+        variant = named_variant(name)
+        if variant is None or not timing.nanoseconds:
+            continue
+        found[name] = MeasuredVariant(
+            engine=variant.engine,
+            precision=timing.precision,
+            threads=variant.threads,
+            nanoseconds=tuple(timing.nanoseconds),
+            difference=timing.difference,
+            graph_optimization=variant.graph_optimization,
+            rewriting=variant.rewriting,
+            model=(addresses or {}).get(name, ""),
+            device=timings.machine.device,
+            provider_option=variant.provider_option,
+        )
+    return found
