@@ -13,8 +13,8 @@ from inferometer_analysis.samples import Interval
 from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.layers.variants import ProviderOption
 from inferometer_results.layers.advice_report import (
+    AdviceTrial,
     AdvisedModel,
-    Trial,
     advice_sentences,
     model_advice,
 )
@@ -228,7 +228,7 @@ def test_a_prediction_becomes_a_share_of_the_served_latency() -> None:
     model = _advised()
     (piece,) = advice = [each for each in _advice("CudaGraph") if each.settings]
     served_ns = 2 * median(model.present.nanoseconds)
-    report = model_advice(model, advice, Trial({0: Interval(0.25)}, served_ns=served_ns))
+    report = model_advice(model, advice, AdviceTrial({0: Interval(0.25)}, served_ns=served_ns))
     assert report.served_nanoseconds == round(served_ns)
     assert report.advice[0].predicted_served_gain == piece.gain.value / 2
     expected = f"predicted of that: {50 * piece.gain.value:.1f} %"

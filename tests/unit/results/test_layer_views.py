@@ -15,7 +15,7 @@ from inferometer_api.layers.timings import (
     LayerTimings,
     VariantTiming,
 )
-from inferometer_api.results.result import StepLayers
+from inferometer_api.results.result import ResultDocument, StepLayers
 from inferometer_results.explore.prices import NodePrice, PriceList
 from inferometer_results.layers.bound_report import (
     bound_document,
@@ -28,8 +28,9 @@ from inferometer_results.layers.machine_views import (
     layer_machines,
     predicted_latencies,
 )
-from inferometer_results.layers.step_layers import layer_sentences, timing_sentences
+from inferometer_results.layers.step_layers import layer_sentences
 from inferometer_results.quantity import significant
+from inferometer_results.report.page import render_report
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.api import machine_schema
 from inferometer_results.service.app import create_app
@@ -205,9 +206,19 @@ def _advisable() -> LayerTimings:
     return bound.model_copy(update={"variants": variants, "failed": [failed]})
 
 
+def _result(timings: LayerTimings) -> ResultDocument:
+    """Return a result whose first step has these timings."""
+    result = a_result()
+    first, *others = result.scenarios
+    step = first.steps[0].model_copy(update={"layers": StepLayers(timings=timings)})
+    scenario = first.model_copy(update={"steps": [step]})
+    return result.model_copy(update={"scenarios": [scenario, *others]})
+
+
 def test_advice_follows_from_the_timings_of_a_run() -> None:
     """A faster variant is a setting; a rewritten model that is gone says how to have it again."""
-    sentences = list(timing_sentences(_advisable()))
+    (shown,) = layer_sentences(_result(_advisable()))
+    sentences = shown.sentences
     (apply,) = (each for each in sentences if each.strip().startswith("Apply:"))
     assert apply.strip() == "Apply: --set spec.server.threads=2"
     assert any("Predicted gain: 39." in each for each in sentences)
@@ -215,7 +226,17 @@ def test_advice_follows_from_the_timings_of_a_run() -> None:
     assert "Not measured: onnxruntime, 1 thread, Fused. No pattern was found." in sentences
     assert sum("No pattern was found." in each for each in sentences) == 1
     assert not any("Bound wrong" in each for each in sentences)
-    assert not any("Q1" in each for each in timing_sentences(_bound()))
+    (shown,) = layer_sentences(_result(_bound()))
+    assert not any("Q1" in each for each in shown.sentences)
+
+
+def test_a_report_has_a_table_of_advice() -> None:
+    """Each piece is a row; without advice there is no such section."""
+    page = render_report(_result(_advisable()))
+    assert "<h3>Advice on net</h3>" in page
+    assert "spec.server.threads=2" in page
+    assert page.count("No pattern was found.") == 1
+    assert "Advice on" not in render_report(_result(_bound()))
 
 
 def test_pages_show_what_advice_promised_and_what_it_kept(tmp_path: Path) -> None:
@@ -249,6 +270,8 @@ def test_pages_show_what_advice_promised_and_what_it_kept(tmp_path: Path) -> Non
         assert "No advice yet" in client.get("/bounds").text
         keep_timings(store, _advisable(), "2026-01-01T00:00:00Z", "run")
         rows = client.get("/api/v1/advice").json()
+        for row in rows:
+            _ROWS["advice"].model_validate(row, strict=True)
         assert {each["question"] for each in rows} == {"Q1", "Q2", "Q4", "Q6"}
         assert {each["achieved_gain"] for each in rows} == {None}
         assert "Static quantisation to INT8" in client.get("/bounds").text
@@ -327,11 +350,7 @@ def test_a_variant_of_another_precision_is_named() -> None:
 
 def test_the_timings_of_a_result_enter_the_layer_database_once(tmp_path: Path) -> None:
     """A scenario that timed layers shows bounds, and what it timed is kept next to the result."""
-    result = a_result()
-    first, *others = result.scenarios
-    step = first.steps[0].model_copy(update={"layers": StepLayers(timings=_bound())})
-    timed = first.model_copy(update={"steps": [step]})
-    result = result.model_copy(update={"scenarios": [timed, *others]})
+    result = _result(_bound())
     (found,) = layer_sentences(result)
     assert "Sequential bound: 0.001 ms (fastest layers: 2 by onnxruntime)." in found.sentences
     content = result.model_dump_json(exclude_none=True, by_alias=True).encode()
@@ -355,6 +374,7 @@ _ROWS: dict[str, type[BaseModel]] = {
     "layers": machine_schema.TimedOperatorRow,
     "bounds": machine_schema.BoundModelRow,
     "bricks": machine_schema.BrickRow,
+    "advice": machine_schema.AdviceRow,
 }
 
 

@@ -15,7 +15,7 @@ from inferometer_cli.exits import FailedError, StopSignal, exit_code_of
 from inferometer_cli.quick_run import QuickOptions, compose_run
 from inferometer_cli.run_file import check_run, parse_run_text
 from inferometer_cli.terminal import print_error, print_message
-from inferometer_results.layers.advice_report import Trial
+from inferometer_results.layers.advice_report import AdviceTrial
 
 _WINDOW_SECONDS = 2
 _SETTINGS = ("spec.validity.warmUpSeconds=1", "spec.telemetry.power=Disabled")
@@ -34,7 +34,7 @@ class TrialSettings:
     """The fields of a run of the model as it is, as PATH=VALUE."""
 
 
-def try_advice(trial: TrialSettings, advice: Sequence[Advice], ending: StopSignal) -> Trial:
+def try_advice(trial: TrialSettings, advice: Sequence[Advice], ending: StopSignal) -> AdviceTrial:
     """Measure each applicable piece of advice, and the model as it is, in rounds.
 
     Each round measures the model as it is and with every change; the order is reversed in every
@@ -67,7 +67,7 @@ def try_advice(trial: TrialSettings, advice: Sequence[Advice], ending: StopSigna
         for place in order
         if place is not None and place not in failures
     }
-    return Trial(achieved, failures, median(latency[None]) if latency[None] else None)
+    return AdviceTrial(achieved, failures, median(latency[None]) if latency[None] else None)
 
 
 def _median_latency(trial: TrialSettings, settings: Sequence[str], ending: StopSignal) -> float:

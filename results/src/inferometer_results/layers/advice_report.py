@@ -15,7 +15,7 @@ from inferometer_results.layers.bound_report import variant_words
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class AdviceTrial:
     """What became of the pieces of advice that were tried, by their places."""
 
     achieved: Mapping[int, Interval] = field(default_factory=dict)
@@ -39,10 +39,10 @@ class AdvisedModel:
 
 
 def model_advice(
-    model: AdvisedModel, advice: Sequence[Advice], trial: Trial | None = None
+    model: AdvisedModel, advice: Sequence[Advice], trial: AdviceTrial | None = None
 ) -> ModelAdvice:
     """Return the document of some advice; `trial`: None if nothing was tried."""
-    tried = trial or Trial()
+    tried = trial or AdviceTrial()
     now, served = median(model.present.nanoseconds), tried.served_ns
     return ModelAdvice(
         model=model.name,
@@ -119,6 +119,11 @@ def advice_sentences(report: ModelAdvice) -> Iterator[str]:
             yield f"  Not applied: {each.why_not_applied}"
     if report.not_measured:
         yield ""
+    yield from not_measured_sentences(report)
+
+
+def not_measured_sentences(report: ModelAdvice) -> Iterator[str]:
+    """Yield which ways to run the model could not be measured, and why."""
     for name, reason in report.not_measured.items():
         yield f"Not measured: {variant_words(name, report.device)}. {reason}"
 

@@ -25,13 +25,24 @@ class StepSentences:
 def layer_sentences(document: ResultDocument) -> Iterator[StepSentences]:
     """Yield the sentences of each scenario that timed layers."""
     for scenario in document.scenarios:
-        sentences = tuple(scenario_sentences(scenario))
+        advice = (each for advice in advice_of(scenario) for each in _advice_sentences(advice))
+        sentences = (*scenario_sentences(scenario), *advice)
         if sentences:
             yield StepSentences(scenario.name, sentences)
 
 
+def advice_of(scenario: ScenarioResult) -> Iterator[ModelAdvice]:
+    """Yield the advice that follows from the timings of a scenario."""
+    for step in scenario.steps:
+        if step.layers is None or step.layers.timings is None:
+            continue
+        for graph in step.layers.timings.graphs:
+            if (advice := timed_advice(graph, step.layers.timings)) is not None:
+                yield advice
+
+
 def scenario_sentences(scenario: ScenarioResult) -> Iterator[str]:
-    """Yield what the layers of a scenario show; nothing if it has none."""
+    """Yield what the layers of a scenario show, but for advice; nothing if it has none."""
     for step in scenario.steps:
         if step.layers is None:
             continue
@@ -41,9 +52,7 @@ def scenario_sentences(scenario: ScenarioResult) -> Iterator[str]:
             yield from timing_sentences(step.layers.timings)
 
 
-def _advice_sentences(advice: ModelAdvice | None) -> Iterator[str]:
-    if advice is None:
-        return
+def _advice_sentences(advice: ModelAdvice) -> Iterator[str]:
     yield from filter(None, advice_sentences(advice))
     if any(not each.why_not_applied for each in advice.advice):
         yield "To measure what can be applied: `inferometer advise MODEL --try`."
@@ -56,7 +65,6 @@ def timing_sentences(timings: LayerTimings) -> Iterator[str]:
             yield from bound_sentences(
                 bound_report(graph.model, PRECISION, graph, None, timings), advises_fill=False
             )
-            yield from _advice_sentences(timed_advice(graph, timings))
     if timings.bricks:
         yield f"{len(timings.bricks):,} unique layers were timed in {timings.seconds:.0f} s."
         for graph in timings.graphs[:_MOST_MODELS]:

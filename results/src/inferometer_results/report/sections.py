@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from inferometer_api.layers.advice import ModelAdvice
 from inferometer_api.results.cold_start import ColdStartRecord
 from inferometer_api.results.result import NodeSample, ResultDocument, ScenarioResult
 from inferometer_api.results.search import RepeatSummary
 from inferometer_results.cold_start import cold_start_sentences, cold_starts
 from inferometer_results.findings import entry_name
-from inferometer_results.layers.step_layers import scenario_sentences
+from inferometer_results.layers.step_layers import advice_of, scenario_sentences
 from inferometer_results.profile import batch_sentence, steps_of
 from inferometer_results.report.chart import Chart
 from inferometer_results.report.cold_start_chart import cold_start_chart, cold_start_table
@@ -142,6 +143,8 @@ class Section:
     """Phases of all cold starts, in the section of the first repeat; no rows elsewhere."""
     layers: tuple[str, ...]
     """What timings of layers show: sentences."""
+    advice: tuple[ModelAdvice, ...]
+    """What would make the model faster."""
     energy: tuple[StepCounters, ...]
     left_out: tuple[str, ...]
     """What the energy figures do not cover: sentences without a period."""
@@ -180,6 +183,7 @@ def section_of(document: ResultDocument, index: int) -> Section:
         traces=tuple(traced_charts(result, key)) if drawn else (),
         starts=cold_start_table(_starts(document, result)),
         layers=tuple(scenario_sentences(result)),
+        advice=tuple(advice_of(result)),
         energy=tuple(energy_of_steps(shown)),
         left_out=tuple(left_out(shown)),
         steps=step_table(result),

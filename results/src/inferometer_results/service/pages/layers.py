@@ -59,10 +59,16 @@ def _bounds(store: Store) -> Callable[..., Response]:
             duration=duration,
             between=_between,
             gain_words=gain_words,
+            clip=_clip,
             variant_words=variant_words,
         )
 
     return show
+
+
+def _clip(gain: float) -> float:
+    """Return a gain in percent, within the scale of its mark: from -20 to 100."""
+    return round(min(max(100 * gain, -20.0), 100.0), 1)
 
 
 def _bricks(store: Store, prices: PriceList | None) -> Callable[..., Response]:
