@@ -86,6 +86,17 @@ def test_a_model_that_memory_cannot_hold_is_not_rewritten(
     assert found.kernels == []
 
 
+def test_a_large_model_is_not_rewritten_next_to_a_server(
+    net: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files would fill the pod's folder for temporary ones, and the pod would be evicted."""
+    monkeypatch.setattr(in_pod, "_MOST_REWRITTEN_BYTES", 10)
+    request = LayersRequest("Model", advise=True)
+    found = measure_in_pod(net, request, GraphSettings(), lambda *_: None)
+    refused = {each.key: each.reason for each in found.failed}
+    assert "`inferometer advise` rewrites it" in refused["onnxruntime:Default:1:INT8"]
+
+
 def test_bricks_name_a_model_that_the_zoo_lacks(net: Path) -> None:
     """The others are timed."""
     request = LayersRequest("Calls", ("zoo://task/no_such_model",))

@@ -35,6 +35,8 @@ from inferometer_serving.node.machine import available_bytes
 from inferometer_serving.options import EngineName, Precision
 
 _CALL_ROUNDS, _KERNEL_ROUNDS, _ADVICE_ROUNDS = 8, 7, 15
+_MOST_REWRITTEN_BYTES = 200_000_000
+"""Rewriting writes about five times the model into /tmp, of which a pod has 1 GiB."""
 _MEMORY_BY_MODEL = 8
 """Rewriting holds a model several times, with the outputs of its layers for calibration."""
 
@@ -86,6 +88,11 @@ def _rewritten(
             pass
         elif attempt.left(request.budget_seconds) <= 0:
             reason = "The time budget ended before it was rewritten."
+        elif graph.size_bytes > _MOST_REWRITTEN_BYTES:
+            reason = (
+                f"Next to a server, models of more than {_MOST_REWRITTEN_BYTES:,} bytes are not "
+                f"rewritten: this has {graph.size_bytes:,}. `inferometer advise` rewrites it."
+            )
         elif needed > free:
             reason = (
                 f"Rewriting takes about {needed:,} bytes of memory, and {free:,} are available. "
