@@ -15,6 +15,7 @@ from typing import Literal
 from inferometer_analysis.bound import Bound
 from inferometer_analysis.samples import Interval, median_interval, rest, share, total
 from inferometer_api.layers.variants import ProviderOption, Rewriting
+from inferometer_api.wording import counted
 
 Question = Literal["Q1", "Q2", "Q3", "Q4", "Q5", "Q6"]
 TITLES: Mapping[Question, str] = {
@@ -37,6 +38,7 @@ _ONE_STREAM = (
     "ONNX Runtime runs the operators of one device one after the other, also if executionMode is "
     "Parallel."
 )
+_UNANSWERED = "Q1, Q4 and Q5 are not answered"
 _FEW_ROUNDS = "too few rounds of the model were measured"
 _NO_SPREAD = "timings in the database have no spread, of a single round or of an earlier version"
 _ELEMENTWISE = frozenset(
@@ -49,11 +51,27 @@ _REWRITTEN: Mapping[Rewriting, str] = {
     "FixedShapes": "a model with fixed shapes",
     "Fused": "a model with fused operators",
 }
+_OPTIMISATION_ADVICE: Mapping[str, tuple[Question, str]] = {
+    "All": ("Q4", "With all optimisations of ONNX Runtime an inference is faster."),
+    "Extended": ("Q4", "With the optimisation Extended no layouts are converted."),
+}
+_OTHER_OPTIMISATION: tuple[Question, str] = ("Q4", "With another optimisation it is faster.")
 _OPTION_ADVICE: Mapping[ProviderOption, tuple[Question, str]] = {
     "": ("Q4", "Launched kernel by kernel, with channels first, an inference is faster."),
     "CudaGraph": ("Q4", "Launched as one CUDA graph, the kernels follow each other without gaps."),
     "ChannelsLast": ("Q3", "With channels last, convolutions have faster algorithms."),
 }
+_DEFAULTS: Mapping[str, str] = {
+    "spec.server.precision": "Default",
+    "spec.server.onnxRuntime.graphOptimization": "All",
+}
+"""Fields that a variant leaves out where they have this value."""
+_FIELDS_OF: Mapping[str, tuple[str, ...]] = {
+    "onnxruntime": ("spec.server.precision", "spec.server.onnxRuntime."),
+    "openvino": ("spec.server.precision",),
+}
+"""The fields that an engine takes."""
+_BITS: Mapping[str, int] = {"FP32": 32, "TF32": 19, "BF16": 16, "FP16": 16, "INT8": 8}
 _OPTION_FIELDS: Mapping[ProviderOption, str] = {
     "CudaGraph": "cudaGraph",
     "ChannelsLast": "channelsLast",
@@ -154,14 +172,31 @@ class Evidence:
 def advise(evidence: Evidence) -> list[Advice]:
     """Return all advice, by question.
 
-    What is not faster beyond noise is no advice. Q4 and Q5 follow from timings of layers as well:
-    if none of their variants is faster, they are listed with that reason.
+    A variant that is not faster beyond noise is no advice. Q4 and Q5 follow from timings of layers
+    as well: if none of their variants is faster, they are listed with that reason.
     """
     found = list(_variants(evidence))
     answered = {each.question for each in found}
     found += _bounds(evidence)
     found += (each for each in _framework(evidence) if each.question not in answered)
     return listed(found, evidence)
+
+
+def notes(evidence: Evidence) -> list[str]:
+    """Return which questions cannot be answered, and why, as sentences."""
+    bound, present = evidence.bound, evidence.present
+    now = present.latency.value
+    found = []
+    if bound is None:
+        found.append(f"{_UNANSWERED}: no layers were timed in {present.precision}.")
+    elif not bound.covered:
+        found.append(f"{_UNANSWERED}: they follow from timings of layers.")
+    elif bound.sequential_ns >= now:
+        found.append(
+            f"Q1 is not answered. Bound wrong: its layers take {bound.sequential_ns / 1e6:.3f} ms "
+            f"alone, and the whole model {now / 1e6:.3f} ms."
+        )
+    return found
 
 
 def listed(found: Iterable[Advice], evidence: Evidence) -> list[Advice]:
@@ -185,13 +220,14 @@ def _bounds(evidence: Evidence) -> Iterator[Advice]:
         return
     now = present.latency
     coverage = f"{100 * bound.coverage:.0f} % of the layers"
-    yield Advice(
-        "Q1",
-        f"With the fastest known kernel for each layer, an inference takes "
-        f"{bound.sequential_ns / 1e6:.3f} ms (timings cover {coverage}).",
-        rest(share(bound.sequential, now)),
-        why_not="It is a bound: no engine mixes the kernels of several.",
-    )
+    if bound.sequential_ns < now.value:
+        yield Advice(
+            "Q1",
+            f"With the fastest known kernel for each layer, an inference takes "
+            f"{bound.sequential_ns / 1e6:.3f} ms (timings cover {coverage}).",
+            rest(share(bound.sequential, now)),
+            why_not="It is a bound: no engine mixes the kernels of several.",
+        )
     spared = bound.branches
     if spared.value > 0.01 * bound.sequential_ns:
         yield Advice(
@@ -209,13 +245,26 @@ def _variants(evidence: Evidence) -> Iterator[Advice]:
         if gain.value <= 0 or (gain.low is not None and gain.low <= 0):
             continue
         question, words = _proposal(present, other)
-        if other.rewriting and not other.model:
-            yield Advice(question, words, gain, why_not=_NOT_KEPT)
-            continue
-        changed = tuple(each for each in other.settings if each not in present.settings)
         least = gain.value if gain.low is None else gain.low
         why_not = _TOO_SMALL if least < _SMALLEST_APPLIED_GAIN else ""
-        yield Advice(question, words, gain, changed, why_not)
+        if other.rewriting and not other.model:
+            yield Advice(question, words, gain, why_not=why_not or _NOT_KEPT)
+        else:
+            yield Advice(question, words, gain, _changes(present, other), why_not)
+
+
+def _changes(present: MeasuredVariant, other: MeasuredVariant) -> tuple[str, ...]:
+    """Return the fields of a run that make the present variant the other one, as PATH=VALUE."""
+    found = [each for each in other.settings if each not in present.settings]
+    for path, default in _DEFAULTS.items():
+        is_left_out = _has(present.settings, path) and not _has(other.settings, path)
+        if is_left_out and path.startswith(_FIELDS_OF[other.engine]):
+            found.append(f"{path}={default}")
+    return tuple(found)
+
+
+def _has(settings: Iterable[str], path: str) -> bool:
+    return any(each.startswith(f"{path}=") for each in settings)
 
 
 def _proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple[Question, str]:
@@ -231,7 +280,7 @@ def _general_proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple
     choices: tuple[tuple[bool, Question, str], ...] = (
         (other.rewriting == "INT8", "Q6", f"Static quantisation to INT8{engine}; {differs}."),
         (
-            other.precision != present.precision,
+            _BITS.get(other.precision, 32) < _BITS.get(present.precision, 32),
             "Q6",
             f"{other.engine} computes in {other.precision}; {differs}.",
         ),
@@ -246,9 +295,9 @@ def _general_proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple
             "With fixed shapes no layers compute shapes in each inference.",
         ),
         (
-            other.graph_optimization != present.graph_optimization,
-            "Q4",
-            f"With the optimisation {other.graph_optimization} no layouts are converted.",
+            other.engine == present.engine
+            and other.graph_optimization != present.graph_optimization,
+            *_OPTIMISATION_ADVICE.get(other.graph_optimization, _OTHER_OPTIMISATION),
         ),
         (
             other.threads != present.threads,
@@ -278,8 +327,8 @@ def _framework(evidence: Evidence) -> Iterator[Advice]:
         count = sum(map(len, unfused.values()))
         yield Advice(
             "Q5",
-            f"{count} element-wise layers run on their own ({', '.join(sorted(unfused))}) and take "
-            f"{apart.value / 1e6:.3f} ms; fused into the layer before, most of it vanishes.",
+            f"{counted(count, 'element-wise layer')} not fused ({', '.join(sorted(unfused))}): "
+            f"{apart.value / 1e6:.3f} ms. Fused into the layer before, most of it vanishes.",
             share(apart, now),
             why_not=_why_not_faster(evidence, "Q5"),
         )
@@ -290,7 +339,7 @@ def _why_not_faster(evidence: Evidence, question: Question) -> str:
     if question == "Q5" and "Fused" in evidence.not_rewritten:
         return evidence.not_rewritten["Fused"]
     tried = [
-        _REWRITTEN.get(each.rewriting, each.graph_optimization)
+        _REWRITTEN.get(each.rewriting, f"the optimisation {each.graph_optimization}")
         for each in evidence.others
         if _proposal(evidence.present, each)[0] == question
     ]

@@ -12,7 +12,6 @@ from inferometer_api.layers.timings import KernelTiming, LayerTimings
 from inferometer_api.layers.variants import ModelVariant, Rewriting, named_variant
 
 PRECISION = "FP32"
-_ENGINE = "onnxruntime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +27,8 @@ class CpuTimings:
     """Of the files of rewritten models, by the name of the variant; None: they were not kept."""
     not_rewritten: Mapping[Rewriting, str] | None = None
     """Why a rewriting could not be made; None: the timings say it."""
+    present: str = ""
+    """The name of the variant that the others are compared with; empty: the timings say it."""
 
     @property
     def not_measured(self) -> dict[str, str]:
@@ -45,25 +46,31 @@ class CpuTimings:
 
 
 def cpu_evidence(timings: CpuTimings) -> Evidence | None:
-    """Return the evidence for advice; None if ONNX Runtime did not run the model as it is."""
+    """Return the evidence for advice; None without a timing of the model as it is."""
     measured = measured_variants(timings.measured, timings.addresses)
-    present = measured.pop(ModelVariant(threads=timings.measured.machine.threads).name, None)
+    present = measured.pop(timings.present or timings.measured.present, None)
     if present is None:
         return None
     kernels = [*timings.known, *timings.measured.kernels]
-    own = {each.key: timing_interval(each) for each in kernels if each.engine == _ENGINE}
+    has_bound = present.precision in ("", PRECISION)
+    own = {
+        each.key: timing_interval(each)
+        for each in kernels
+        if has_bound and each.engine == present.engine
+    }
     layers = graph_layers(timings.graph)
     timed = [each for each in layers if not each.is_view]
     by_operator: dict[str, list[Interval]] = {}
     for layer in timed:
-        if layer.key in own:
+        # What has no layer before it cannot be fused into one.
+        if layer.key in own and layer.predecessors:
             by_operator.setdefault(layer.operator, []).append(own[layer.key])
     is_whole = bool(timed) and all(each.key in own for each in timed)
     refused = ((named_variant(name), why) for name, why in timings.not_measured.items())
     return Evidence(
         present=present,
         others=tuple(measured.values()),
-        bound=lower_bound(layers, best_timings(kernels, PRECISION)),
+        bound=lower_bound(layers, best_timings(kernels, PRECISION)) if has_bound else None,
         own_kernels=total(own[each.key] for each in timed) if is_whole else None,
         layer_times=by_operator,
         not_rewritten={each.rewriting: why for each, why in refused if each and each.rewriting},

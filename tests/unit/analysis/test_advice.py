@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from inferometer_analysis.advice import Advice, Evidence, MeasuredVariant, advise, paired_gain
+from inferometer_analysis.advice import (
+    Advice,
+    Evidence,
+    MeasuredVariant,
+    advise,
+    notes,
+    paired_gain,
+)
 from inferometer_analysis.bound import lower_bound, timing_interval
 from inferometer_analysis.layer_work import GraphLayer
 from inferometer_analysis.samples import Interval, total
@@ -46,6 +53,35 @@ def test_faster_variants_become_settings() -> None:
     assert "0.012 of their deviation" in _of(found, "Q6").sentence
     assert _of(found, "Q6").gain.value == pytest.approx(0.5, abs=0.001)
     assert not any(each.why_not for each in found)
+
+
+def test_advice_starts_from_what_is_served() -> None:
+    """From OpenVINO in BF16, ONNX Runtime is Q3; from no optimisation, all of it is Q4."""
+    served = MeasuredVariant("openvino", "BF16", 1, ROUNDS)
+    (piece,) = advise(Evidence(served, (replace(PRESENT, nanoseconds=_times(0.8)),)))
+    assert piece.question == "Q3"
+    assert piece.settings == ("spec.server.runtime=OnnxRuntime", "spec.server.precision=Default")
+    plain = replace(PRESENT, graph_optimization="Disabled")
+    (piece,) = advise(Evidence(plain, (replace(PRESENT, nanoseconds=_times(0.7)),)))
+    assert piece.question == "Q4"
+    assert piece.settings == ("spec.server.onnxRuntime.graphOptimization=All",)
+
+
+def test_a_wrong_bound_is_no_advice_and_is_named() -> None:
+    """Layers that take longer alone than the whole model promise nothing."""
+    layers = [GraphLayer(0, "a", "Loop", "a")]
+    slow = KernelTiming(key="a", engine="onnxruntime", precision="FP32", nanoseconds=5000.0)
+    evidence = Evidence(PRESENT, (), bound=lower_bound(layers, {"a": slow}))
+    assert advise(evidence) == []
+    (note,) = notes(evidence)
+    assert "Bound wrong: its layers take 0.005 ms alone, and the whole model 0.001 ms." in note
+
+
+def test_questions_without_timings_of_layers_say_so() -> None:
+    """Nothing is left out in silence."""
+    bound = lower_bound([GraphLayer(0, "a", "Conv", "a")], {})
+    (note,) = notes(Evidence(PRESENT, (), bound=bound))
+    assert note == "Q1, Q4 and Q5 are not answered: they follow from timings of layers."
 
 
 def test_fixed_shapes_answer_what_the_framework_adds() -> None:
@@ -119,7 +155,7 @@ def test_bounds_and_the_framework_are_explained_and_not_applied() -> None:
     assert _of(found, "Q1").gain.value == pytest.approx(1 - 800 / 1045)
     assert _of(found, "Q2").gain.value == pytest.approx(100 / 1045)
     assert _of(found, "Q4").gain.value == pytest.approx(1 - 800 / 1045)
-    assert "1 element-wise layers run on their own (Relu)" in _of(found, "Q5").sentence
+    assert "1 element-wise layer not fused (Relu)" in _of(found, "Q5").sentence
 
 
 def test_gains_from_layers_have_the_interval_of_timings_and_latency() -> None:
@@ -149,7 +185,7 @@ def test_a_gain_without_an_interval_says_why(
     for each in found:
         assert (each.gain.low, each.gain.high) == (None, None)
         assert each.why_no_interval.startswith(reason)
-    report = model_advice(AdvisedModel("net", MACHINE, PRESENT), found)
+    report = model_advice(AdvisedModel("net", MACHINE, Evidence(PRESENT, ())), found)
     assert sum(f"% (no interval: {reason}" in each for each in advice_sentences(report)) == 4
     assert all(each.why_no_interval.startswith(reason) for each in report.advice)
 
@@ -194,5 +230,7 @@ def test_a_question_whose_variants_are_not_faster_says_what_was_tried() -> None:
             not_rewritten={"Fused": "No pattern was found."},
         )
     )
-    assert _of(found, "Q4").why_not == "Tried and not faster beyond noise: Extended."
+    assert (
+        _of(found, "Q4").why_not == "Tried and not faster beyond noise: the optimisation Extended."
+    )
     assert _of(found, "Q5").why_not == "No pattern was found."

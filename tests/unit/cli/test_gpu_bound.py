@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from inferometer_analysis.layer_work import is_view
+from inferometer_api.layers.advice import ModelAdvice
 from inferometer_api.layers.timings import LayerTimings
 from inferometer_cli.commands import advise as advise_command
 from inferometer_cli.commands import bound as bound_command
@@ -16,7 +17,7 @@ from inferometer_cli.exits import RefusedError
 from inferometer_cli.local import gpu_evidence, layers
 from inferometer_cli.local.layers import LayerSettings, TimingRequest
 from inferometer_cli.result_store import open_store
-from inferometer_results.store.advice import all_advice
+from inferometer_results.store.advice import advice_sources
 from support.onnx_models import identity, save
 
 _RECORDED = Path(__file__).parents[2] / "data" / "layers"
@@ -169,7 +170,11 @@ def test_advice_on_a_gpu_compares_the_bounds_of_two_precisions(
     assert "--set spec.server.onnxRuntime.channelsLast=true" in shown
     assert [each.precision for each in gpu.requests] == ["TF32", "FP16"]
     with open_store(str(tmp_path / "layers.db")) as store:
-        (kept,) = all_advice(store)
+        (kept,) = (
+            each.document
+            for each in advice_sources(store)
+            if isinstance(each.document, ModelAdvice)
+        )
     assert (kept.model, kept.device) == (f"file:{model}", "GPU")
     assert {each.question for each in kept.advice} >= {"Q1", "Q3", "Q4", "Q6"}
 

@@ -6,7 +6,7 @@ from statistics import median
 
 import pytest
 
-from inferometer_analysis.advice import Advice, MeasuredVariant
+from inferometer_analysis.advice import Advice, Evidence, MeasuredVariant
 from inferometer_analysis.bound import best_timings
 from inferometer_analysis.gpu_advice import GpuTimings, advise_on_gpu, gpu_evidence
 from inferometer_analysis.samples import Interval
@@ -214,7 +214,7 @@ def test_a_faster_model_in_fp16_replaces_the_prediction() -> None:
 
 def _advised() -> AdvisedModel:
     timings = _recorded("resnet50-1-TF32")
-    return AdvisedModel("zoo://model", timings.machine, _variant(timings, ""))
+    return AdvisedModel("zoo://model", timings.machine, Evidence(_variant(timings, ""), ()))
 
 
 def test_advice_is_worded_for_a_gpu() -> None:
@@ -227,7 +227,7 @@ def test_a_prediction_becomes_a_share_of_the_served_latency() -> None:
     """What a server adds to an inference stays as it is: next to 4.906 ms the gain halves."""
     model = _advised()
     (piece,) = advice = [each for each in _advice("CudaGraph") if each.settings]
-    served_ns = 2 * median(model.present.nanoseconds)
+    served_ns = 2 * median(model.evidence.present.nanoseconds)
     report = model_advice(model, advice, AdviceTrial({0: Interval(0.25)}, served_ns=served_ns))
     assert report.served_nanoseconds == round(served_ns)
     assert report.advice[0].predicted_served_gain == piece.gain.value / 2

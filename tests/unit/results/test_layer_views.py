@@ -203,7 +203,13 @@ def _advisable() -> LayerTimings:
     failed = LayerFailure(
         key="onnxruntime:Default:1:Fused", engine="onnxruntime", reason="No pattern was found."
     )
-    return bound.model_copy(update={"variants": variants, "failed": [failed]})
+    return bound.model_copy(
+        update={
+            "variants": variants,
+            "failed": [failed],
+            "present": "onnxruntime:Default:1",
+        }
+    )
 
 
 def _result(timings: LayerTimings) -> ResultDocument:
@@ -237,12 +243,22 @@ def test_a_report_has_a_table_of_advice() -> None:
     assert "spec.server.threads=2" in page
     assert page.count("No pattern was found.") == 1
     assert "Advice on" not in render_report(_result(_bound()))
+    alone = _advisable().model_copy(
+        update={
+            "kernels": [],
+            "variants": {"onnxruntime:Default:1": _variant(*range(1000, 1010))},
+        }
+    )
+    page = render_report(_result(alone))
+    assert "No advice: nothing that was measured is faster." in page
+    assert "Q1, Q4 and Q5 are not answered" in page
+    assert "Benanza" not in page
 
 
 def test_pages_show_what_advice_promised_and_what_it_kept(tmp_path: Path) -> None:
-    """What `inferometer advise --try` achieved replaces the advice from the timings of a run."""
+    """What was achieved replaces earlier advice, and stays next to what a later run gives."""
     kept = ModelAdvice(
-        model="zoo://task/net",
+        model="net",
         machine=MACHINE.name,
         engine="onnxruntime",
         precision="FP32",
@@ -284,7 +300,13 @@ def test_pages_show_what_advice_promised_and_what_it_kept(tmp_path: Path) -> Non
         assert "Static quantisation" not in page
         (row,) = client.get("/api/v1/advice").json()
         assert (row["predicted_served_gain"], row["achieved_gain"]) == (0.15, 0.14)
-        assert client.get("/api/v1/advice?format=csv").text.startswith("model,batch_size,machine")
+        newer = _advisable().model_copy(update={"seconds": 2.0})
+        keep_timings(store, newer, "2026-01-03T00:00:00Z", "run")
+        rows = client.get("/api/v1/advice").json()
+        assert {(each["was_tried"], each["received_at"][:10]) for each in rows} == {
+            (True, "2026-01-02"),
+            (False, "2026-01-03"),
+        }
 
 
 def test_a_busy_machine_is_named_next_to_the_bound() -> None:

@@ -1,5 +1,6 @@
 """What a server measures of layers at a client's request, and what it says of hard models."""
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from inferometer_api.layers.variants import ModelVariant
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.layers import in_pod
+from inferometer_serving.layers.attempts import Attempt
 from inferometer_serving.layers.in_pod import measure_in_pod
 from inferometer_serving.layers.in_pod_request import LayersRequest
 from inferometer_serving.layers.optimised_graph import GraphSettings
@@ -50,23 +52,31 @@ def _net(tmp_path: Path) -> Path:
 
 def test_kernels_come_with_the_plain_graph_and_the_whole_model(net: Path) -> None:
     """A bound needs the layers, their timings, and the latency that it bounds."""
-    found = measure_in_pod(net, LayersRequest("Kernels"), GraphSettings(), lambda *_: None)
+    found = measure_in_pod(
+        ModelVariant(net), LayersRequest("Kernels"), GraphSettings(), lambda *_: None
+    )
     (graph,) = found.graphs
     assert graph.layout == "Plain"
     assert {each.key for each in found.kernels} == set(graph.layers)
     assert "onnxruntime:FP32:1" in found.variants
     assert (
-        measure_in_pod(net, LayersRequest("Model"), GraphSettings(), lambda *_: None).kernels == []
+        measure_in_pod(
+            ModelVariant(net), LayersRequest("Model"), GraphSettings(), lambda *_: None
+        ).kernels
+        == []
     )
 
 
 def test_advice_needs_other_variants_and_rewritten_models(net: Path) -> None:
-    """What cannot be rewritten has a reason, and the files of the others are gone."""
+    """The served one is named, and what cannot be rewritten has a reason."""
     request = LayersRequest("Kernels", advise=True)
-    found = measure_in_pod(net, request, GraphSettings(), lambda *_: None)
+    served = ModelVariant(net, graph_optimization="Disabled")
+    found = measure_in_pod(served, request, GraphSettings(), lambda *_: None)
     names = set(found.variants)
+    assert found.present == "onnxruntime:Default:1:Disabled"
+    assert found.present in names
     assert {"onnxruntime:Default:1", "onnxruntime:Default:1:Extended"} <= names
-    assert {"onnxruntime:Default:1:FixedShapes", "onnxruntime:Default:1:INT8"} <= names
+    assert {f"{found.present}:FixedShapes", "onnxruntime:Default:1:INT8"} <= names
     assert {len(each.nanoseconds) for each in found.variants.values()} == {15}
     reasons = {each.key: each.reason for each in found.failed}
     assert "No pattern of operators" in reasons["onnxruntime:Default:1:Fused"]
@@ -79,11 +89,30 @@ def test_a_model_that_memory_cannot_hold_is_not_rewritten(
     """A server that the kernel kills for its memory would take the measurement with it."""
     monkeypatch.setattr(in_pod, "available_bytes", lambda: 100)
     request = LayersRequest("Model", advise=True)
-    found = measure_in_pod(net, request, GraphSettings(), lambda *_: None)
+    found = measure_in_pod(ModelVariant(net), request, GraphSettings(), lambda *_: None)
     assert not any(name.endswith("INT8") for name in found.variants)
     refused = {each.key: each.reason for each in found.failed}
     assert "100 are available" in refused["onnxruntime:Default:1:INT8"]
     assert found.kernels == []
+
+
+def test_advice_without_time_names_what_is_missing(net: Path) -> None:
+    """A budget that has ended already is no refusal: the rest of the result stays."""
+    request = LayersRequest("Kernels", budget_seconds=1, advise=True)
+    ended = Attempt(began_seconds=time.monotonic() - 10)
+    found = measure_in_pod(ModelVariant(net), request, GraphSettings(), lambda *_: None, ended)
+    refused = {each.key: each.reason for each in found.failed}
+    assert "Raise budgetSeconds" in refused["onnxruntime:Default:1:INT8"]
+    assert found.variants == {}
+    assert "onnxruntime:Default:1" in found.untimed
+
+
+def test_a_model_without_products_is_not_quantised(tmp_path: Path) -> None:
+    """The file would be the model itself, and a gain of it noise."""
+    path = _save(tmp_path / "neg.onnx", [helper.make_node("Neg", ["x"], ["y"])])
+    with pytest.raises(ModelRefusedError, match="no operator that ONNX Runtime computes in INT8"):
+        rewrite(read_graph(path, max_bytes=1 << 30), "INT8", tmp_path / "q.onnx", GraphSettings())
+    assert not (tmp_path / "q.onnx").exists()
 
 
 def test_a_large_model_is_not_rewritten_next_to_a_server(
@@ -92,7 +121,7 @@ def test_a_large_model_is_not_rewritten_next_to_a_server(
     """Its files would fill the pod's folder for temporary ones, and the pod would be evicted."""
     monkeypatch.setattr(in_pod, "_MOST_REWRITTEN_BYTES", 10)
     request = LayersRequest("Model", advise=True)
-    found = measure_in_pod(net, request, GraphSettings(), lambda *_: None)
+    found = measure_in_pod(ModelVariant(net), request, GraphSettings(), lambda *_: None)
     refused = {each.key: each.reason for each in found.failed}
     assert "`inferometer advise` rewrites it" in refused["onnxruntime:Default:1:INT8"]
 
@@ -100,7 +129,7 @@ def test_a_large_model_is_not_rewritten_next_to_a_server(
 def test_bricks_name_a_model_that_the_zoo_lacks(net: Path) -> None:
     """The others are timed."""
     request = LayersRequest("Calls", ("zoo://task/no_such_model",))
-    found = measure_in_pod(net, request, GraphSettings(), lambda *_: None)
+    found = measure_in_pod(ModelVariant(net), request, GraphSettings(), lambda *_: None)
     (graph,) = found.graphs
     assert set(found.bricks) == set(graph.layers)
     (failure,) = found.failed
@@ -160,7 +189,9 @@ def test_control_flow_and_sequences_are_named_and_the_rest_is_timed(tmp_path: Pa
     graph = describe(read_graph(path, max_bytes=1 << 30), GraphSettings())
     operators = {graph.layers[use.layer].operator for use in graph.uses}
     assert {"If", "SplitToSequence"} <= operators
-    found = measure_in_pod(path, LayersRequest("Calls"), GraphSettings(), lambda *_: None)
+    found = measure_in_pod(
+        ModelVariant(path), LayersRequest("Calls"), GraphSettings(), lambda *_: None
+    )
     failed = {graph.layers[each.key].operator for each in found.failed}
     assert "SplitToSequence" in failed
     assert "Relu" in {graph.layers[key].operator for key in found.bricks}

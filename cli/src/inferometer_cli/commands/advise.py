@@ -22,7 +22,7 @@ from inferometer_cli.result_store import DatabaseOption, open_store
 from inferometer_cli.terminal import print_output
 
 if TYPE_CHECKING:
-    from inferometer_analysis.advice import Advice, MeasuredVariant
+    from inferometer_analysis.advice import Advice, Evidence
     from inferometer_analysis.cpu_evidence import CpuTimings
     from inferometer_api.layers.advice import ModelAdvice
     from inferometer_api.layers.timings import MachineState
@@ -80,9 +80,10 @@ def advise(  # noqa: PLR0913 - one argument for each option
     trial = None
     if try_:
         with deferred_signals() as ending:
-            chosen = TrialSettings(uri, batch_size, settings.shapes, rounds, found.present.settings)
+            present = found.evidence.present
+            chosen = TrialSettings(uri, batch_size, settings.shapes, rounds, present.settings)
             trial = try_advice(chosen, found.advice, ending)
-    advised = AdvisedModel(uri, found.machine, found.present, batch_size, found.not_measured)
+    advised = AdvisedModel(uri, found.machine, found.evidence, batch_size, found.not_measured)
     report = model_advice(advised, found.advice, trial)
     _keep(report, database)
     if json:
@@ -99,7 +100,7 @@ def advise(  # noqa: PLR0913 - one argument for each option
 class _Advice:
     """Advice on a model, and what it follows from."""
 
-    present: "MeasuredVariant"
+    evidence: "Evidence"
     advice: "list[Advice]"
     machine: "MachineState"
     not_measured: dict[str, str]
@@ -112,7 +113,7 @@ def _advice(uri: str, settings: "LayerSettings", database: str | None) -> _Advic
 
         on_gpu = evidence_on_gpu(uri, settings, database)
         advice = advise_on_gpu(on_gpu.evidence, on_gpu.more)
-        return _Advice(on_gpu.evidence.present, advice, on_gpu.machine, on_gpu.not_measured)
+        return _Advice(on_gpu.evidence, advice, on_gpu.machine, on_gpu.not_measured)
     from inferometer_analysis.advice import advise as advise_on_cpu
     from inferometer_analysis.cpu_evidence import cpu_evidence
 
@@ -121,20 +122,21 @@ def _advice(uri: str, settings: "LayerSettings", database: str | None) -> _Advic
     if evidence is None:
         raise FailedError("ONNX Runtime does not take this model, so there is nothing to compare.")
     advice = advise_on_cpu(evidence)
-    return _Advice(evidence.present, advice, timings.measured.machine, timings.not_measured)
+    return _Advice(evidence, advice, timings.measured.machine, timings.not_measured)
 
 
 def _timings(uri: str, settings: "LayerSettings", database: str | None) -> "CpuTimings":
     import os
 
     from inferometer_analysis.cpu_evidence import PRECISION, CpuTimings
-    from inferometer_api.layers.variants import cpu_variants
+    from inferometer_api.layers.variants import ModelVariant, cpu_variants
     from inferometer_cli.commands.serve import fetched_model
 
     with tempfile.TemporaryDirectory(prefix="inferometer-") as folder:
         file = fetched_model(uri, None, Path(folder)).path
         rewritten, reasons = _rewritten(file, settings)
-        variants = cpu_variants(file, 1, len(os.sched_getaffinity(0)), rewritten)
+        present = ModelVariant(file)
+        variants = cpu_variants(present, len(os.sched_getaffinity(0)), rewritten)
         request = BoundRequest(settings, PRECISION, tuple(variants), _ROUNDS, fill=True)
         with open_store(database) as store:
             found = measure_bound(store, file, request)
@@ -144,6 +146,7 @@ def _timings(uri: str, settings: "LayerSettings", database: str | None) -> "CpuT
         () if found.known is None else found.known.kernels,
         {each.name: model_uri(str(each.model)) for each in variants if each.rewriting},
         reasons,
+        present.name,
     )
 
 

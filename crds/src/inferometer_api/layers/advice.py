@@ -14,7 +14,7 @@ class AdviceGain(Document):
 
     value: float
     low: float | None = None
-    """The lower end of the 95 % interval; absent with too few values."""
+    """The lower end of the 95 % interval; null with too few values."""
     high: float | None = None
 
 
@@ -33,7 +33,7 @@ class AdvicePiece(Document):
     predicted_served_gain: float | None = None
     """The same saving as a share of the latency through a server."""
     achieved_gain: AdviceGain | None = None
-    """The share of the latency through a server that it saved; absent if it was not measured."""
+    """The share of the latency through a server that it saved; null if it was not measured."""
     settings: list[str] = Field(default_factory=list)
     """Fields of a run that apply it, as PATH=VALUE."""
     why_not_applied: str = ""
@@ -58,9 +58,11 @@ class ModelAdvice(Document):
     nanoseconds: int
     """The median latency of an inference of the model as it is, without a server."""
     served_nanoseconds: int | None = None
-    """The same through a server; absent if it was not measured."""
+    """The same through a server; null if it was not measured."""
     was_tried: bool = False
     """Whether what can be applied was applied and measured."""
     advice: list[AdvicePiece] = Field(default_factory=list)
     not_measured: dict[str, str] = Field(default_factory=dict)
     """Ways to run the model that could not be measured, by name, with the reasons."""
+    notes: list[str] = Field(default_factory=list)
+    """What cannot be answered, and why: sentences."""

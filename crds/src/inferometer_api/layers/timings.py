@@ -145,6 +145,8 @@ class LayerTimings(Document):
     """Whole models by name, for reference."""
     variants: dict[str, VariantTiming] = Field(default_factory=dict)
     """Ways to run one whole model, by name."""
+    present: str = ""
+    """The one that the server has, with which advice compares the others; empty without advice."""
     graphs: list[LayerGraph] = Field(default_factory=list)
     """Models that can be predicted from the layers; empty for an exported set of bricks."""
 

@@ -1,7 +1,7 @@
 """Ways to run a whole model, which are compared with each other."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -10,6 +10,12 @@ Rewriting = Literal["", "FP16", "FixedShapes", "Fused", "INT8"]
 quantisation."""
 ProviderOption = Literal["", "CudaGraph", "ChannelsLast"]
 """Option of the CUDA provider: an inference as one CUDA graph, or channels last; empty: none."""
+_CHOICES: Mapping[str, Sequence[str]] = {
+    "graph_optimization": ("Disabled", "Basic", "Extended"),
+    "rewriting": get_args(Rewriting),
+    "provider_option": get_args(ProviderOption),
+}
+"""What a name says after the number of threads."""
 CPU_REWRITINGS: tuple[Rewriting, ...] = ("FixedShapes", "Fused", "INT8")
 """Those that may be faster on a CPU."""
 
@@ -60,28 +66,28 @@ def named_variant(name: str) -> ModelVariant | None:
     """Return the variant that timings call so; None if it is no name of a variant."""
     engine, *words = name.split(":")
     precision, threads, *others = (*words, "", "")[: max(len(words), 2)]
-    if not threads.isdigit():
+    if not threads.isdecimal():
         return None
     found: dict[str, str] = {}
     for word in others:
-        if word in get_args(Rewriting):
-            found["rewriting"] = word
-        elif word in get_args(ProviderOption):
-            found["provider_option"] = word
-        else:
-            found["graph_optimization"] = word
+        field = next((field for field, known in _CHOICES.items() if word in known), None)
+        if field is None:
+            return None
+        found[field] = word
     return ModelVariant(Path(), engine, precision, int(threads), **cast("Any", found))
 
 
 def cpu_variants(
-    model: Path, threads: int, cpus: int, rewritten: Mapping[Rewriting, Path]
+    present: ModelVariant, cpus: int, rewritten: Mapping[Rewriting, Path]
 ) -> list[ModelVariant]:
     """Return the ways to run a model that advice on a CPU compares, the present one first.
 
     `rewritten` are the files of rewritten models. Twice the threads are tried if there are as many
     `cpus`.
     """
+    model, threads = present.model, present.threads
     found = [
+        present,
         ModelVariant(model, threads=threads),
         ModelVariant(model, threads=threads, graph_optimization="Extended"),
         ModelVariant(model, "openvino", "FP32", threads),
@@ -90,7 +96,11 @@ def cpu_variants(
     if cpus >= (more := 2 * threads):
         found += [ModelVariant(model, threads=more), ModelVariant(model, "openvino", "FP32", more)]
     for kind, file in rewritten.items():
-        found.append(ModelVariant(file, threads=threads, rewriting=kind))
         if kind == "INT8":
-            found.append(ModelVariant(file, "openvino", threads=threads, rewriting=kind))
-    return found
+            found += [
+                ModelVariant(file, engine, threads=threads, rewriting=kind)
+                for engine in ("onnxruntime", "openvino")
+            ]
+        else:
+            found.append(replace(present, model=file, rewriting=kind))
+    return list(dict.fromkeys(found))

@@ -456,8 +456,7 @@ class BoundLoad(LoadProfile):
 
     advise: bool = False
     """Whether the model is also timed with other settings, and rewritten with fixed shapes, with
-    fused operators and in INT8. The report then says what would make it faster, and by how much:
-    than by ONNX Runtime with the threads of the server."""
+    fused operators and in INT8. The report then says what would make it faster, and by how much."""
 
     budget_seconds: _BudgetSeconds = 600
     """Seconds after which no more layers are timed. The others are named."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from inferometer_analysis.advice import Advice, MeasuredVariant, advise
+from inferometer_analysis.advice import Advice, Evidence, advise, notes
 from inferometer_analysis.cpu_evidence import CpuTimings, cpu_evidence
 from inferometer_analysis.samples import Interval
 from inferometer_api.layers.advice import AdviceGain, AdvicePiece, ModelAdvice
@@ -32,7 +32,7 @@ class AdvisedModel:
 
     name: str
     machine: MachineState
-    present: MeasuredVariant
+    evidence: Evidence
     batch_size: int = 1
     not_measured: Mapping[str, str] = field(default_factory=dict)
     """Ways to run it that could not be measured, by name, with the reasons."""
@@ -43,15 +43,16 @@ def model_advice(
 ) -> ModelAdvice:
     """Return the document of some advice; `trial`: None if nothing was tried."""
     tried = trial or AdviceTrial()
-    now, served = median(model.present.nanoseconds), tried.served_ns
+    present, served = model.evidence.present, tried.served_ns
+    now = median(present.nanoseconds)
     return ModelAdvice(
         model=model.name,
         batch_size=model.batch_size,
         machine=model.machine.name,
         device=model.machine.device,
-        threads=model.present.threads,
-        engine=model.present.engine,
-        precision=model.present.precision,
+        threads=present.threads,
+        engine=present.engine,
+        precision=present.precision,
         nanoseconds=round(now),
         served_nanoseconds=None if served is None else round(served),
         was_tried=trial is not None,
@@ -71,6 +72,7 @@ def model_advice(
             for at, each in enumerate(advice)
         ],
         not_measured=dict(model.not_measured),
+        notes=notes(model.evidence),
     )
 
 
@@ -79,27 +81,20 @@ def _gain(found: Interval) -> AdviceGain:
 
 
 def timed_advice(graph: LayerGraph, timings: LayerTimings) -> ModelAdvice | None:
-    """Return the advice that follows from timings on a CPU; None if no variants were timed.
-
-    Bounds alone time the model by each engine, in one precision.
-    """
+    """Return the advice that follows from timings on a CPU; None if none was requested."""
     found = CpuTimings(graph, timings)
-    evidence = cpu_evidence(found)
-    if timings.machine.device != "CPU" or evidence is None:
+    evidence = cpu_evidence(found) if timings.present else None
+    if evidence is None:
         return None
     model = AdvisedModel(
-        graph.model, timings.machine, evidence.present, graph.batch_size, found.not_measured
+        graph.model, timings.machine, evidence, graph.batch_size, found.not_measured
     )
     return model_advice(model, advise(evidence))
 
 
 def advice_sentences(report: ModelAdvice) -> Iterator[str]:
     """Yield each piece of advice: how to apply it, what it promises and what it kept."""
-    how = "on the GPU" if report.device == "GPU" else f"with {counted(report.threads, 'thread')}"
-    yield (
-        f"An inference takes {report.nanoseconds / 1e6:.3f} ms on {report.engine} in "
-        f"{report.precision or 'an unknown precision'}, {how}."
-    )
+    yield base_sentence(report)
     if report.served_nanoseconds is not None:
         yield f"Through a server its median latency is {report.served_nanoseconds / 1e6:.3f} ms."
     if not report.advice:
@@ -117,15 +112,28 @@ def advice_sentences(report: ModelAdvice) -> Iterator[str]:
             yield f"  Achieved gain:  {gain_words(each.achieved_gain)}, in served latency{of_it}"
         elif each.why_not_applied:
             yield f"  Not applied: {each.why_not_applied}"
-    if report.not_measured:
+    if report.not_measured or report.notes:
         yield ""
-    yield from not_measured_sentences(report)
+    yield from notes_of(report)
 
 
-def not_measured_sentences(report: ModelAdvice) -> Iterator[str]:
-    """Yield which ways to run the model could not be measured, and why."""
+def notes_of(report: ModelAdvice) -> Iterator[str]:
+    """Yield what cannot be answered, and which ways to run the model could not be measured."""
+    yield from report.notes
+    names: dict[str, list[str]] = {}
     for name, reason in report.not_measured.items():
-        yield f"Not measured: {variant_words(name, report.device)}. {reason}"
+        names.setdefault(reason, []).append(variant_words(name, report.device))
+    for reason, variants in names.items():
+        yield f"Not measured: {'; '.join(variants)}. {reason}"
+
+
+def base_sentence(report: ModelAdvice) -> str:
+    """Return how long the model takes as it is."""
+    how = "on the GPU" if report.device == "GPU" else f"with {counted(report.threads, 'thread')}"
+    return (
+        f"An inference takes {report.nanoseconds / 1e6:.3f} ms on {report.engine} in "
+        f"{report.precision or 'an unknown precision'}, {how}."
+    )
 
 
 def gain_words(found: AdviceGain) -> str:

@@ -15,7 +15,7 @@ from inferometer_analysis.bound import (
 from inferometer_analysis.layer_work import GraphLayer, graph_layers
 from inferometer_analysis.samples import Interval, median_interval
 from inferometer_api.layers.graph import LayerGraph
-from inferometer_api.layers.timings import KernelTiming, LayerFailure, LayerTimings, MachineState
+from inferometer_api.layers.timings import KernelTiming, LayerTimings, MachineState
 from inferometer_api.layers.variants import named_variant
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.peaks import NodePeak, bandwidth_peak, product_peak
@@ -141,7 +141,7 @@ def bound_report(
         machine=machine,
         arithmetic=arithmetic,
         bandwidth=bandwidth,
-        failures=tuple(_failures(layers, measured.failed)),
+        failures=tuple(_failures(layers, measured)),
         others={
             name: each.precision
             for name, each in variants.items()
@@ -182,12 +182,13 @@ def _higher(rate: float, known: NodePeak | None) -> NodePeak:
     return known if known is not None and known.rate > rate else NodePeak(rate, "")
 
 
-def _failures(layers: list[GraphLayer], failed: list[LayerFailure]) -> Iterator[str]:
+def _failures(layers: list[GraphLayer], measured: LayerTimings) -> Iterator[str]:
+    """Yield what could not be measured. Where there is advice, that names the variants."""
     names = {each.key: each.name for each in reversed(layers)}
-    for each in failed:
+    for each in measured.failed:
         if each.key in names:
             yield f"{names[each.key]} cannot run alone on {each.engine}: {each.reason}"
-        elif (variant := named_variant(each.key)) is None or not variant.rewriting:
+        elif not measured.present and _has_bound(each.key, measured.machine.threads):
             yield f"{each.key} was not measured: {each.reason}"
 
 

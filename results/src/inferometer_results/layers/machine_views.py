@@ -16,6 +16,7 @@ from inferometer_api.nodes.peaks import measurements_like
 from inferometer_results.explore.prices import PricedNodes, PriceList
 from inferometer_results.layers.advice_report import timed_advice
 from inferometer_results.layers.bound_report import BoundReport, bound_report, variant_words
+from inferometer_results.store.advice import AdviceSource
 from inferometer_results.store.layer_timings import joined
 
 _PRECISION = "FP32"
@@ -124,30 +125,37 @@ def bound_rows(
     return [rows[key] for key in sorted(rows)]
 
 
-def newest_advice(
-    documents: Iterable[LayerTimings], kept: Iterable[ModelAdvice]
-) -> list[ModelAdvice]:
-    """Return the newest advice on each model on each machine.
+@dataclass(frozen=True, slots=True)
+class DatedAdvice:
+    """Advice, and when the store received it."""
 
-    What `inferometer advise` kept comes before what follows from the timings of runs: it has the
-    gains that were achieved, and advice on GPUs.
+    advice: ModelAdvice
+    received_at: str
+
+
+def newest_advice(sources: Iterable[AdviceSource]) -> list[DatedAdvice]:
+    """Return the newest advice on each model on each machine, of sources in their order.
+
+    Next to newer advice that was not tried stands the newest one that was: it has the gains that
+    were achieved.
     """
-    runs = (
-        advice
-        for each in documents
-        for graph in each.graphs
-        if graph.layout == "Plain" and (advice := timed_advice(graph, each)) is not None
-    )
-    found = {
-        (_bare(each.model), each.batch_size, each.machine, each.threads): each
-        for each in (*runs, *kept)
-    }
-    return [found[key] for key in sorted(found)]
+    found: dict[tuple[str, int, str, int], dict[bool, DatedAdvice]] = {}
+    for source in sources:
+        for each in _advice_in(source.document):
+            newest = found.setdefault((each.model, each.batch_size, each.machine, each.threads), {})
+            if each.was_tried:
+                newest.clear()
+            newest[each.was_tried] = DatedAdvice(each, source.received_at)
+    return [each for key in sorted(found) for each in found[key].values()]
 
 
-def _bare(model: str) -> str:
-    """Return the name that timings have for the model at an address."""
-    return model.rpartition("/")[2].removesuffix(".onnx")
+def _advice_in(document: ModelAdvice | LayerTimings) -> Iterator[ModelAdvice]:
+    if isinstance(document, ModelAdvice):
+        yield document
+        return
+    for graph in document.graphs:
+        if (advice := timed_advice(graph, document)) is not None:
+            yield advice
 
 
 def _precision(timings: LayerTimings) -> str:

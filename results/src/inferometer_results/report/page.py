@@ -12,7 +12,7 @@ from inferometer_api.results.result import ResultDocument
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.findings import by_rule, cautions_of, entry_name, reasons_of
 from inferometer_results.headline import headline, model_of
-from inferometer_results.layers.advice_report import gain_words, not_measured_sentences
+from inferometer_results.layers.advice_report import base_sentence, gain_words, notes_of
 from inferometer_results.quantity import PERCENTILES
 from inferometer_results.report.cards import cards
 from inferometer_results.report.energy_facts import HEADINGS, energy_words
@@ -77,7 +77,8 @@ def report_context(document: ResultDocument, prices: PriceList | None = None) ->
         "moment": moment,
         "anchor": anchor,
         "gain_words": gain_words,
-        "not_measured_sentences": not_measured_sentences,
+        "notes_of": notes_of,
+        "base_sentence": base_sentence,
     }
 
 

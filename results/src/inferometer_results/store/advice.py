@@ -1,15 +1,26 @@
 """Advice on models in the store: documents of a kind of their own, next to results."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sqlalchemy import select
 
 from inferometer_api.layers.advice import KIND, ModelAdvice
+from inferometer_api.layers.timings import LayerTimings
 from inferometer_results.store.documents import read_content
 from inferometer_results.store.index_rows import Origin
+from inferometer_results.store.layer_timings import KIND as TIMINGS_KIND
 from inferometer_results.store.other_documents import DocumentPlace, keep_document
 from inferometer_results.store.store import Store
 from inferometer_results.store.tables import DOCUMENT
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceSource:
+    """Advice that was kept, or timings of a run from which advice may follow."""
+
+    document: ModelAdvice | LayerTimings
+    received_at: str
 
 
 def keep_advice(store: Store, advice: ModelAdvice, origin: Origin) -> None:
@@ -19,11 +30,15 @@ def keep_advice(store: Store, advice: ModelAdvice, origin: Origin) -> None:
     keep_document(store, content, place, origin, has_versions=True)
 
 
-def all_advice(store: Store) -> Iterator[ModelAdvice]:
+def advice_sources(store: Store) -> Iterator[AdviceSource]:
     """Yield the documents that the caller of a service may read, oldest first."""
-    columns = (DOCUMENT.c.content, DOCUMENT.c.sha256)
-    query = select(*columns).where(DOCUMENT.c.kind == KIND).order_by(DOCUMENT.c.number)
+    columns = (DOCUMENT.c.kind, DOCUMENT.c.content, DOCUMENT.c.sha256, DOCUMENT.c.received_at)
+    kinds: dict[str, type[ModelAdvice | LayerTimings]] = {
+        KIND: ModelAdvice,
+        TIMINGS_KIND: LayerTimings,
+    }
+    query = select(*columns).where(DOCUMENT.c.kind.in_(kinds)).order_by(DOCUMENT.c.number)
     for row in store.select(query):
-        found = read_content(ModelAdvice, row)
+        found = read_content(kinds[row["kind"]], row)
         if found is not None:
-            yield found
+            yield AdviceSource(found, row["received_at"])

@@ -17,7 +17,7 @@ from inferometer_results.store.tables import DOCUMENT, content_columns
 if TYPE_CHECKING:
     from inferometer_results.store.store import Store
 
-_KIND = "LayerTimings"
+KIND = "LayerTimings"
 _NAME_LENGTH = 200
 _PAGE = 50
 
@@ -57,8 +57,8 @@ def _row(timings: LayerTimings, origin: Mapping[str, str]) -> dict[str, Any]:
     columns = content_columns(content)
     owner = origin.get("namespace_uid", "")
     return {
-        "id": hashlib.sha256(f"{_KIND}\0{owner}\0{columns['sha256']}".encode()).hexdigest()[:32],
-        "kind": _KIND,
+        "id": hashlib.sha256(f"{KIND}\0{owner}\0{columns['sha256']}".encode()).hexdigest()[:32],
+        "kind": KIND,
         "cluster_uid": "",
         "run_uid": "",
         "namespace": "",
@@ -102,7 +102,7 @@ def _documents(
 ) -> Iterator[LayerTimings]:
     """Yield the documents that can be read, of a machine or of all, without one of their fields."""
     columns = (DOCUMENT.c.number, DOCUMENT.c.content, DOCUMENT.c.sha256)
-    query = select(*columns).where(DOCUMENT.c.kind == _KIND).order_by(DOCUMENT.c.number)
+    query = select(*columns).where(DOCUMENT.c.kind == KIND).order_by(DOCUMENT.c.number)
     if machine is not None:
         query = query.where(DOCUMENT.c.name == machine[:_NAME_LENGTH])
     last = 0

@@ -20,7 +20,7 @@ from typing import Any
 
 from inferometer_api.layers.bricks import BrickSuite
 from inferometer_api.layers.timings import LayerTimings
-from inferometer_api.layers.variants import read_variant
+from inferometer_api.layers.variants import ModelVariant, read_variant
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.layers.attempts import Attempt, run_attempts
@@ -80,6 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     measured.add_argument("--zoo", action="append", default=[])
     measured.add_argument("--budget-seconds", type=int, default=600)
     measured.add_argument("--advise", action="store_true", help="Time other variants too.")
+    measured.add_argument("--serving-engine", type=EngineName, default=EngineName.ONNX_RUNTIME)
+    measured.add_argument("--serving-precision", type=Precision, default=Precision.DEFAULT)
+    measured.add_argument("--graph-optimization", default="All", help="Of the server.")
     for each in (described, timed, measured, rewritten):
         each.add_argument("--device", type=Device, default=Device.CPU)
         each.add_argument("--batch-size", type=int, default=1)
@@ -120,8 +123,11 @@ def _measure(options: argparse.Namespace, attempt: Attempt) -> None:
         *(options.kind, tuple(options.zoo), options.batch_size, options.budget_seconds),
         advise=options.advise,
     )
-    settings = _settings(options)
-    found = measure_in_pod(options.model, request, settings, _print_progress, attempt)
+    served = ModelVariant(
+        *(options.model, options.serving_engine, options.serving_precision, options.threads),
+        graph_optimization=options.graph_optimization,
+    )
+    found = measure_in_pod(served, request, _settings(options), _print_progress, attempt)
     _print(found.model_dump_json(exclude_none=True))
 
 

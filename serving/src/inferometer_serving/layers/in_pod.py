@@ -42,14 +42,14 @@ _MEMORY_BY_MODEL = 8
 
 
 def measure_in_pod(
-    model: Path,
+    served: ModelVariant,
     request: LayersRequest,
     settings: GraphSettings,
     report: Report,
     attempt: Attempt | None = None,
 ) -> LayerTimings:
-    """Return timings of what a request names. Raises ModelRefusedError."""
-    attempt = attempt or Attempt()
+    """Return timings of what a request names, next to a server. Raises ModelRefusedError."""
+    attempt, model = attempt or Attempt(), served.model
     if request.kind == "Calls":
         return _calls(model, request, settings, report, attempt)
     plain = replace(settings, layout="Plain")
@@ -64,11 +64,17 @@ def measure_in_pod(
         if request.advise:
             rewritten, reasons = _rewritten(graph, Path(folder), plain, request, attempt)
             rounds = _ADVICE_ROUNDS
-            variants = cpu_variants(model, settings.threads, _cpus(), rewritten)
+            variants = cpu_variants(served, _cpus(), rewritten)
         left = attempt.left(request.budget_seconds)
         options = MeasureOptions(plain, rounds, engines, Precision.FP32, left, attempt)
         found = measure(suite, [], variants, options, report)
-    return found.model_copy(update={"graphs": [layers], "failed": [*found.failed, *reasons]})
+    return found.model_copy(
+        update={
+            "graphs": [layers],
+            "failed": [*found.failed, *reasons],
+            "present": served.name if request.advise else "",
+        }
+    )
 
 
 def _rewritten(
@@ -83,22 +89,8 @@ def _rewritten(
     failed: list[LayerFailure] = []
     for kind in CPU_REWRITINGS:
         name = ModelVariant(threads=settings.threads, rewriting=kind).name
-        needed, free = _MEMORY_BY_MODEL * graph.size_bytes, available_bytes()
-        if reason := attempt.crashed.get(name, ""):
-            pass
-        elif attempt.left(request.budget_seconds) <= 0:
-            reason = "The time budget ended before it was rewritten."
-        elif graph.size_bytes > _MOST_REWRITTEN_BYTES:
-            reason = (
-                f"Next to a server, models of more than {_MOST_REWRITTEN_BYTES:,} bytes are not "
-                f"rewritten: this has {graph.size_bytes:,}. `inferometer advise` rewrites it."
-            )
-        elif needed > free:
-            reason = (
-                f"Rewriting takes about {needed:,} bytes of memory, and {free:,} are available. "
-                "Raise the memory of the server."
-            )
-        else:
+        reason = attempt.crashed.get(name) or _why_not_rewritten(graph, request, attempt)
+        if not reason:
             attempt.opening(name)
             try:
                 rewrite(graph, kind, folder / f"{kind}.onnx", settings)
@@ -109,6 +101,24 @@ def _rewritten(
         if reason:
             failed.append(LayerFailure(key=name, engine=EngineName.ONNX_RUNTIME, reason=reason))
     return files, failed
+
+
+def _why_not_rewritten(graph: GraphFile, request: LayersRequest, attempt: Attempt) -> str:
+    """Return what a rewriting would take and is not there; empty if all is."""
+    if graph.size_bytes > _MOST_REWRITTEN_BYTES:
+        return (
+            f"Next to a server, models of more than {_MOST_REWRITTEN_BYTES:,} bytes are not "
+            f"rewritten: this has {graph.size_bytes:,}. `inferometer advise` rewrites it."
+        )
+    needed, free = _MEMORY_BY_MODEL * graph.size_bytes, available_bytes()
+    if needed > free:
+        return (
+            f"Rewriting takes about {needed:,} bytes of memory, and {free:,} are available. "
+            "Raise the memory of the server."
+        )
+    if attempt.left(request.budget_seconds) < request.budget_seconds / 2:
+        return "Half of the time budget was used: the rest is for timings. Raise budgetSeconds."
+    return ""
 
 
 def _cpus() -> int:

@@ -40,6 +40,8 @@ def timed_layers(
     arguments = [
         *(sys.executable, "-m", "inferometer_serving.layers", "measure", str(options.model)),
         *("--kind", request.kind, "--batch-size", str(request.batch_size)),
+        *("--serving-engine", options.engine, "--serving-precision", options.precision),
+        *("--graph-optimization", options.graph_optimization),
         *("--threads", str(options.threads), "--budget-seconds", str(request.budget_seconds)),
         *("--shapes", orjson.dumps(options.warm_up_shapes).decode()),
         *(word for each in request.models for word in ("--zoo", each)),

@@ -138,8 +138,9 @@ def measure(
     time_items(items, report, uses=options.uses, until_seconds=until, attempt=options.attempt)
     own_seconds = time.process_time() - own_before
     others = other_cpu_share(before, cpu_times(), own_seconds)
-    if variant_items and all(each.failure for each in variant_items):
-        raise ModelRefusedError(variant_items[0].failure)
+    refusals = [each.failure for each in variant_items if each.failure != OUT_OF_TIME]
+    if refusals and all(refusals):
+        raise ModelRefusedError(refusals[0])
     call_ns, node_ns = _call_costs(single, chain)
     settings = EngineSettings(threads=options.graph.threads, precision=options.precision)
     return LayerTimings(

@@ -112,6 +112,8 @@ def _quantise(graph: GraphFile, output: Path, folder: Path, settings: GraphSetti
         activation_type=QuantType.QUInt8,
         weight_type=QuantType.QInt8,
     )
+    if all(each.op_type != "QuantizeLinear" for each in onnx.load(output).graph.node):
+        raise ModelRefusedError("It has no operator that ONNX Runtime computes in INT8.")
 
 
 def _fix_shapes(graph: GraphFile, output: Path, _: Path, settings: GraphSettings) -> None:

@@ -60,9 +60,12 @@ class AdviceRow(BaseModel):
 
     model_config = _STRICT
 
+    received_at: str
+    """When the store received it."""
     model: str
     batch_size: int
     machine: str
+    device: str
     threads: int
     engine: str
     precision: str
@@ -80,8 +83,11 @@ class AdviceRow(BaseModel):
     predicted_gain_low: float | None
     predicted_gain_high: float | None
     """The 95 % interval of the predicted gain; null with too few values."""
+    why_no_interval: str
     predicted_served_gain: float | None
     """The same saving as a share of the latency through a server."""
+    was_tried: bool
+    """Whether `inferometer advise --try` applied what can be applied."""
     achieved_gain: float | None
     """The share of the latency through a server that it saved; null if it was not measured."""
     achieved_gain_low: float | None

@@ -7,12 +7,13 @@ from fastapi import Query, Response
 from pydantic import BaseModel
 
 from inferometer_analysis.samples import Interval
-from inferometer_api.layers.advice import AdviceGain, ModelAdvice
+from inferometer_api.layers.advice import AdviceGain
 from inferometer_api.nodes.changes import MeasuredFigure
 from inferometer_api.nodes.headlines import HEADLINES, machine_kind
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.layers.machine_views import (
     BoundRow,
+    DatedAdvice,
     LayerMachine,
     PredictedLatency,
     TimedOperator,
@@ -186,12 +187,15 @@ def _bound_row(row: BoundRow) -> dict[str, Any]:
     }
 
 
-def _advice_rows(advice: ModelAdvice) -> Iterator[dict[str, Any]]:
+def _advice_rows(dated: DatedAdvice) -> Iterator[dict[str, Any]]:
+    advice = dated.advice
     for each in advice.advice:
         yield {
+            "received_at": dated.received_at,
             "model": advice.model,
             "batch_size": advice.batch_size,
             "machine": advice.machine,
+            "device": advice.device,
             "threads": advice.threads,
             "engine": advice.engine,
             "precision": advice.precision,
@@ -201,7 +205,9 @@ def _advice_rows(advice: ModelAdvice) -> Iterator[dict[str, Any]]:
             "title": each.title,
             "sentence": each.sentence,
             **_gain_columns("predicted_gain", each.predicted_gain),
+            "why_no_interval": each.why_no_interval,
             "predicted_served_gain": each.predicted_served_gain,
+            "was_tried": advice.was_tried,
             **_gain_columns("achieved_gain", each.achieved_gain),
             "settings": "; ".join(each.settings),
             "why_not_applied": each.why_not_applied,

@@ -6,9 +6,9 @@ from fastapi import Response
 
 from inferometer_analysis.samples import Interval
 from inferometer_results.explore.prices import PriceList
-from inferometer_results.layers.advice_report import gain_words
-from inferometer_results.layers.bound_report import variant_words
+from inferometer_results.layers.advice_report import base_sentence, gain_words, notes_of
 from inferometer_results.quantity import duration, significant
+from inferometer_results.report.facts import moment
 from inferometer_results.service.pages.rendering import render_page
 from inferometer_results.service.views.machines import (
     show_advice,
@@ -60,7 +60,9 @@ def _bounds(store: Store) -> Callable[..., Response]:
             between=_between,
             gain_words=gain_words,
             clip=_clip,
-            variant_words=variant_words,
+            base_sentence=base_sentence,
+            notes_of=notes_of,
+            moment=moment,
         )
 
     return show

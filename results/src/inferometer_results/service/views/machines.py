@@ -1,8 +1,8 @@
 """The views of machines: what nodes give, and what is known of layers; for pages and the API."""
 
-from inferometer_api.layers.advice import ModelAdvice
 from inferometer_results.layers.machine_views import (
     BoundRow,
+    DatedAdvice,
     LayerMachine,
     PredictedLatency,
     bound_rows,
@@ -12,7 +12,7 @@ from inferometer_results.layers.machine_views import (
 )
 from inferometer_results.nodes.view import Histories, histories
 from inferometer_results.service.answers import RequestError
-from inferometer_results.store.advice import all_advice
+from inferometer_results.store.advice import advice_sources
 from inferometer_results.store.layer_timings import all_timings
 from inferometer_results.store.node_characteristics import visible_characteristics
 from inferometer_results.store.store import Store
@@ -42,9 +42,9 @@ def show_bounds(store: Store) -> list[BoundRow]:
     return bound_rows(documents, layer_machines(documents), nodes)
 
 
-def show_advice(store: Store) -> list[ModelAdvice]:
+def show_advice(store: Store) -> list[DatedAdvice]:
     """Return the newest advice on each model."""
-    return newest_advice(all_timings(store), all_advice(store))
+    return newest_advice(advice_sources(store))
 
 
 def show_bricks(store: Store, model: str, machine: str) -> list[PredictedLatency]:
