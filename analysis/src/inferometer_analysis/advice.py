@@ -280,7 +280,7 @@ def _general_proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple
     choices: tuple[tuple[bool, Question, str], ...] = (
         (other.rewriting == "INT8", "Q6", f"Static quantisation to INT8{engine}; {differs}."),
         (
-            _BITS.get(other.precision, 32) < _BITS.get(present.precision, 32),
+            _changes_precision(present, other),
             "Q6",
             f"{other.engine} computes in {other.precision}; {differs}.",
         ),
@@ -307,6 +307,12 @@ def _general_proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple
         (True, "Q3", f"{other.engine} has faster kernels."),
     )
     return next((question, words) for applies, question, words in choices if applies)
+
+
+def _changes_precision(present: MeasuredVariant, other: MeasuredVariant) -> bool:
+    """Say whether the precision is why a variant is faster: an engine with a higher one is not."""
+    is_lower = _BITS.get(other.precision, 32) < _BITS.get(present.precision, 32)
+    return other.precision != present.precision and (is_lower or other.engine == present.engine)
 
 
 def _framework(evidence: Evidence) -> Iterator[Advice]:
