@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from inferometer_api.results.reading import read_result
 from support.cluster.cluster import Cluster
 from support.node_runs import wait_for_reason
 from support.operator_installed import operator_installed
@@ -201,6 +202,23 @@ def test_what_was_measured_can_be_taken_out(
     again = subprocess.run(local, capture_output=True, text=True, check=True)
     assert drawn.stdout == again.stdout
     assert page.read_text() == (tmp_path / "local.html").read_text()
+
+
+def test_advice_comes_from_within_a_pod(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    """Its engine runs the model as it is and rewritten; the report says what would be faster."""
+    name = "bound-http"
+    _finished(cluster, namespace, name)
+    file, page = tmp_path / "result.json", tmp_path / "report.html"
+    assert _plugin(cluster, namespace, "result", name, "-o", str(file)).returncode == 0
+    document = read_result(file.read_bytes(), source=name).document
+    layers = document.scenarios[0].steps[0].layers
+    assert layers is not None
+    assert layers.timings is not None, layers.unavailable
+    found = layers.timings
+    assert found.present in found.variants
+    assert f"{found.present}:INT8" in found.variants, found.failed
+    assert _plugin(cluster, namespace, "report", name, "-o", str(page)).returncode == 0
+    assert "<h3>Advice on squeezenet1_1</h3>" in page.read_text()
 
 
 @pytest.mark.parametrize("file", FILES, ids=_ids)

@@ -14,7 +14,7 @@ from inferometer_models.graph_file import read_graph
 from inferometer_serving.layers import in_pod
 from inferometer_serving.layers.attempts import Attempt
 from inferometer_serving.layers.in_pod import measure_in_pod
-from inferometer_serving.layers.in_pod_request import LayersRequest
+from inferometer_serving.layers.in_pod_request import Kind, LayersRequest
 from inferometer_serving.layers.optimised_graph import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.rewriting import rewrite
@@ -124,6 +124,15 @@ def test_a_large_model_is_not_rewritten_next_to_a_server(
     found = measure_in_pod(ModelVariant(net), request, GraphSettings(), lambda *_: None)
     refused = {each.key: each.reason for each in found.failed}
     assert "`inferometer advise` rewrites it" in refused["onnxruntime:Default:1:INT8"]
+
+
+@pytest.mark.parametrize("kind", ["Kernels", "Calls"])
+def test_a_model_has_the_name_that_it_is_served_as(net: Path, kind: Kind) -> None:
+    """Its file is called the same in every pod, and pages would take all models for one."""
+    request = LayersRequest(kind, model_name="my-net")
+    found = measure_in_pod(ModelVariant(net), request, GraphSettings(), lambda *_: None)
+    assert [each.model for each in found.graphs] == ["my-net"]
+    assert set(found.models) == ({"my-net"} if kind == "Calls" else set())
 
 
 def test_bricks_name_a_model_that_the_zoo_lacks(net: Path) -> None:

@@ -83,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     measured.add_argument("--serving-engine", type=EngineName, default=EngineName.ONNX_RUNTIME)
     measured.add_argument("--serving-precision", type=Precision, default=Precision.DEFAULT)
     measured.add_argument("--graph-optimization", default="All", help="Of the server.")
+    measured.add_argument("--name", default="", help="What the server calls the model.")
     for each in (described, timed, measured, rewritten):
         each.add_argument("--device", type=Device, default=Device.CPU)
         each.add_argument("--batch-size", type=int, default=1)
@@ -122,6 +123,7 @@ def _measure(options: argparse.Namespace, attempt: Attempt) -> None:
     request = LayersRequest(
         *(options.kind, tuple(options.zoo), options.batch_size, options.budget_seconds),
         advise=options.advise,
+        model_name=options.name,
     )
     served = ModelVariant(
         *(options.model, options.serving_engine, options.serving_precision, options.threads),

@@ -54,7 +54,7 @@ def measure_in_pod(
         return _calls(model, request, settings, report, attempt)
     plain = replace(settings, layout="Plain")
     graph = read_graph(model, max_bytes=MOST_BYTES)
-    layers = describe(graph, plain)
+    layers = _named(describe(graph, plain), request)
     engines = tuple(map(EngineName, engine_versions()))
     suite = single_layers([layers] if request.kind == "Kernels" else [])
     variants = [ModelVariant(model, engine, Precision.FP32, settings.threads) for engine in engines]
@@ -134,7 +134,7 @@ def _calls(
     attempt: Attempt,
 ) -> LayerTimings:
     served = read_graph(model, max_bytes=MOST_BYTES)
-    graphs = [describe(served, settings)]
+    graphs = [_named(describe(served, settings), request)]
     failed: list[LayerFailure] = []
     untimed: list[str] = []
     for address in request.models:
@@ -157,11 +157,18 @@ def _calls(
     found = measure(single_layers(graphs), [served], [], options, report)
     return found.model_copy(
         update={
+            # The other models are described, and not run.
+            "models": dict(zip([graphs[0].model], found.models.values(), strict=False)),
             "graphs": graphs,
             "failed": found.failed + failed,
             "untimed": found.untimed + untimed,
         }
     )
+
+
+def _named(graph: LayerGraph, request: LayersRequest) -> LayerGraph:
+    """Return the graph of the served model by the name that it is served as."""
+    return graph.model_copy(update={"model": request.model_name or graph.model})
 
 
 def _describe(address: str, settings: GraphSettings) -> LayerGraph:

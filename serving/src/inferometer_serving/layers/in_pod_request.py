@@ -28,6 +28,9 @@ class LayersRequest:
     budget_seconds: int = 600
     advise: bool = False
     """Whether the model is timed with other settings, and rewritten, as well."""
+    model_name: str = ""
+    """What the server calls the model, whose file has the same name in every pod; empty: that of
+    the file."""
 
 
 def timed_layers(
@@ -41,7 +44,7 @@ def timed_layers(
         *(sys.executable, "-m", "inferometer_serving.layers", "measure", str(options.model)),
         *("--kind", request.kind, "--batch-size", str(request.batch_size)),
         *("--serving-engine", options.engine, "--serving-precision", options.precision),
-        *("--graph-optimization", options.graph_optimization),
+        *("--graph-optimization", options.graph_optimization, "--name", options.model_name),
         *("--threads", str(options.threads), "--budget-seconds", str(request.budget_seconds)),
         *("--shapes", orjson.dumps(options.warm_up_shapes).decode()),
         *(word for each in request.models for word in ("--zoo", each)),
