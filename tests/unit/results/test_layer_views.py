@@ -34,7 +34,7 @@ from inferometer_results.report.page import render_report
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.api import machine_schema
 from inferometer_results.service.app import create_app
-from inferometer_results.store.advice import keep_advice
+from inferometer_results.store.advice import advice_sources, keep_advice
 from inferometer_results.store.index_rows import Origin
 from inferometer_results.store.layer_timings import all_timings, keep_timings
 from inferometer_results.store.store import Store
@@ -307,6 +307,16 @@ def test_pages_show_what_advice_promised_and_what_it_kept(tmp_path: Path) -> Non
             (True, "2026-01-02"),
             (False, "2026-01-03"),
         }
+
+
+def test_advice_on_a_model_of_many_layers_is_read(tmp_path: Path) -> None:
+    """Its timings have more entries than a map of other documents may have."""
+    many = {f"brick {number}": timing(1_000) for number in range(5_000)}
+    large = _advisable().model_copy(update={"bricks": many})
+    with Store(str(tmp_path / "r.db")) as store:
+        keep_timings(store, large, "2026-01-01T00:00:00Z", "run")
+        (source,) = advice_sources(store)
+        assert source.document == large
 
 
 def test_a_busy_machine_is_named_next_to_the_bound() -> None:

@@ -109,13 +109,16 @@ def _documents(
     while rows := store.select(query.where(DOCUMENT.c.number > last).limit(_PAGE)):
         for row in rows:
             content = content_of(row["content"], row["sha256"])
-            if content is not None and (timings := _timings(content, left_out)) is not None:
+            if content is not None and (timings := read_timings(content, left_out)) is not None:
                 yield timings
         last = rows[-1]["number"]
 
 
-def _timings(content: bytes, left_out: str) -> LayerTimings | None:
-    """Return the timings in a document; None if this version cannot read it."""
+def read_timings(content: bytes, left_out: str = "") -> LayerTimings | None:
+    """Return the timings in a document, without one of its fields; None if it cannot be read.
+
+    Large models have more layers than a map of other documents may have entries.
+    """
     try:
         fields = orjson.loads(content)
         found = LayerTimings.read({name: fields[name] for name in fields if name != left_out})
