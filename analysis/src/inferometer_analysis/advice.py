@@ -51,11 +51,11 @@ _REWRITTEN: Mapping[Rewriting, str] = {
     "FixedShapes": "a model with fixed shapes",
     "Fused": "a model with fused operators",
 }
-_OPTIMISATION_ADVICE: Mapping[str, tuple[Question, str]] = {
-    "All": ("Q4", "With all optimisations of ONNX Runtime an inference is faster."),
-    "Extended": ("Q4", "With the optimisation Extended no layouts are converted."),
+_OPTIMISATION_ADVICE: Mapping[str, str] = {
+    "All": "With all optimisations of ONNX Runtime an inference is faster.",
+    "Extended": "With the optimisation Extended no layouts are converted.",
 }
-_OTHER_OPTIMISATION: tuple[Question, str] = ("Q4", "With another optimisation it is faster.")
+_OTHER_OPTIMISATION = "With another optimisation it is faster."
 _OPTION_ADVICE: Mapping[ProviderOption, tuple[Question, str]] = {
     "": ("Q4", "Launched kernel by kernel, with channels first, an inference is faster."),
     "CudaGraph": ("Q4", "Launched as one CUDA graph, the kernels follow each other without gaps."),
@@ -297,7 +297,8 @@ def _general_proposal(present: MeasuredVariant, other: MeasuredVariant) -> tuple
         (
             other.engine == present.engine
             and other.graph_optimization != present.graph_optimization,
-            *_OPTIMISATION_ADVICE.get(other.graph_optimization, _OTHER_OPTIMISATION),
+            "Q4",
+            _OPTIMISATION_ADVICE.get(other.graph_optimization, _OTHER_OPTIMISATION),
         ),
         (
             other.threads != present.threads,

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from inferometer_analysis.advice import Evidence, MeasuredVariant
+from inferometer_analysis.advice import Evidence
 from inferometer_analysis.bound import best_timings, lower_bound, timing_interval
 from inferometer_analysis.layer_work import graph_layers
+from inferometer_analysis.measured_variants import failed_variants, measured_variants
 from inferometer_analysis.samples import Interval, total
 from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import KernelTiming, LayerTimings
@@ -20,24 +21,18 @@ class CpuTimings:
 
     graph: LayerGraph
     measured: LayerTimings
-    """The variants, and timings of layers."""
+    """The variants, of which the present one is named, and timings of layers."""
     known: Iterable[KernelTiming] = ()
     """Further timings of layers, of the same machine and engines."""
     addresses: Mapping[str, str] | None = None
     """Of the files of rewritten models, by the name of the variant; None: they were not kept."""
     not_rewritten: Mapping[Rewriting, str] | None = None
     """Why a rewriting could not be made; None: the timings say it."""
-    present: str = ""
-    """The name of the variant that the others are compared with; empty: the timings say it."""
 
     @property
     def not_measured(self) -> dict[str, str]:
         """Why some ways to run the model were not measured, by their names."""
-        reasons = {
-            each.key: each.reason
-            for each in self.measured.failed
-            if named_variant(each.key) is not None
-        }
+        reasons = failed_variants(self.measured)
         for kind, reason in (self.not_rewritten or {}).items():
             reasons[ModelVariant(threads=self.measured.machine.threads, rewriting=kind).name] = (
                 reason
@@ -48,7 +43,7 @@ class CpuTimings:
 def cpu_evidence(timings: CpuTimings) -> Evidence | None:
     """Return the evidence for advice; None without a timing of the model as it is."""
     measured = measured_variants(timings.measured, timings.addresses)
-    present = measured.pop(timings.present or timings.measured.present, None)
+    present = measured.pop(timings.measured.present, None)
     if present is None:
         return None
     kernels = [*timings.known, *timings.measured.kernels]
@@ -75,30 +70,3 @@ def cpu_evidence(timings: CpuTimings) -> Evidence | None:
         layer_times=by_operator,
         not_rewritten={each.rewriting: why for each, why in refused if each and each.rewriting},
     )
-
-
-def measured_variants(
-    timings: LayerTimings, addresses: Mapping[str, str] | None
-) -> dict[str, MeasuredVariant]:
-    """Return the variants that ran, with their durations by round, by name.
-
-    `addresses` are those of the files of rewritten models, by name; None: they were not kept.
-    """
-    found: dict[str, MeasuredVariant] = {}
-    for name, timing in timings.variants.items():
-        variant = named_variant(name)
-        if variant is None or not timing.nanoseconds:
-            continue
-        found[name] = MeasuredVariant(
-            engine=variant.engine,
-            precision=timing.precision,
-            threads=variant.threads,
-            nanoseconds=tuple(timing.nanoseconds),
-            difference=timing.difference,
-            graph_optimization=variant.graph_optimization,
-            rewriting=variant.rewriting,
-            model=(addresses or {}).get(name, ""),
-            device=timings.machine.device,
-            provider_option=variant.provider_option,
-        )
-    return found

@@ -1,7 +1,6 @@
 """`inferometer advise`: what would make a model faster here, and whether it does."""
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,12 +21,12 @@ from inferometer_cli.result_store import DatabaseOption, open_store
 from inferometer_cli.terminal import print_output
 
 if TYPE_CHECKING:
-    from inferometer_analysis.advice import Advice, Evidence
+    from inferometer_analysis.advice import Advice
     from inferometer_analysis.cpu_evidence import CpuTimings
     from inferometer_api.layers.advice import ModelAdvice
-    from inferometer_api.layers.timings import MachineState
     from inferometer_api.layers.variants import Rewriting
     from inferometer_cli.local.layers import LayerSettings
+    from inferometer_results.layers.advice_report import AdvisedModel
 
 _ROUNDS = 15
 _TryOption = Annotated[
@@ -67,24 +66,19 @@ def advise(  # noqa: PLR0913 - one argument for each option
     from inferometer_cli.local.advice_trial import TrialSettings, try_advice
     from inferometer_cli.local.files import check_manifest_of
     from inferometer_cli.local.layers import LayerSettings
-    from inferometer_results.layers.advice_report import (
-        AdvisedModel,
-        advice_sentences,
-        model_advice,
-    )
+    from inferometer_results.layers.advice_report import advice_sentences, model_advice
 
     uri = model_uri(model)
     check_manifest_of(model, device)
     settings = LayerSettings(batch_size, 1, "Plain", read_shapes(warm_up_shape), device)
-    found = _advice(uri, settings, database)
+    advised, advice = _advice(uri, settings, database)
     trial = None
     if try_:
         with deferred_signals() as ending:
-            present = found.evidence.present
+            present = advised.evidence.present
             chosen = TrialSettings(uri, batch_size, settings.shapes, rounds, present.settings)
-            trial = try_advice(chosen, found.advice, ending)
-    advised = AdvisedModel(uri, found.machine, found.evidence, batch_size, found.not_measured)
-    report = model_advice(advised, found.advice, trial)
+            trial = try_advice(chosen, advice, ending)
+    report = model_advice(advised, advice, trial)
     _keep(report, database)
     if json:
         import orjson
@@ -92,28 +86,23 @@ def advise(  # noqa: PLR0913 - one argument for each option
         print_output(orjson.dumps(report.model_dump(), option=orjson.OPT_INDENT_2).decode())
         return
     print_output("\n".join(advice_sentences(report)))
-    if not try_ and any(not each.why_not_applied for each in report.advice):
+    if not try_ and report.can_be_tried:
         print_output("\nTo measure what can be applied, add --try.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Advice:
-    """Advice on a model, and what it follows from."""
+def _advice(
+    uri: str, settings: "LayerSettings", database: str | None
+) -> "tuple[AdvisedModel, list[Advice]]":
+    from inferometer_results.layers.advice_report import AdvisedModel
 
-    evidence: "Evidence"
-    advice: "list[Advice]"
-    machine: "MachineState"
-    not_measured: dict[str, str]
-
-
-def _advice(uri: str, settings: "LayerSettings", database: str | None) -> _Advice:
+    size = settings.batch_size
     if settings.device == "GPU":
         from inferometer_analysis.gpu_advice import advise_on_gpu
         from inferometer_cli.local.gpu_evidence import evidence_on_gpu
 
-        on_gpu = evidence_on_gpu(uri, settings, database)
-        advice = advise_on_gpu(on_gpu.evidence, on_gpu.more)
-        return _Advice(on_gpu.evidence, advice, on_gpu.machine, on_gpu.not_measured)
+        gpu = evidence_on_gpu(uri, settings, database)
+        advised = AdvisedModel(uri, gpu.machine, gpu.evidence, size, gpu.not_measured)
+        return advised, advise_on_gpu(gpu.evidence, gpu.more)
     from inferometer_analysis.advice import advise as advise_on_cpu
     from inferometer_analysis.cpu_evidence import cpu_evidence
 
@@ -121,8 +110,9 @@ def _advice(uri: str, settings: "LayerSettings", database: str | None) -> _Advic
     evidence = cpu_evidence(timings)
     if evidence is None:
         raise FailedError("ONNX Runtime does not take this model, so there is nothing to compare.")
-    advice = advise_on_cpu(evidence)
-    return _Advice(evidence, advice, timings.measured.machine, timings.not_measured)
+    machine = timings.measured.machine
+    advised = AdvisedModel(uri, machine, evidence, size, timings.not_measured)
+    return advised, advise_on_cpu(evidence)
 
 
 def _timings(uri: str, settings: "LayerSettings", database: str | None) -> "CpuTimings":
@@ -142,11 +132,10 @@ def _timings(uri: str, settings: "LayerSettings", database: str | None) -> "CpuT
             found = measure_bound(store, file, request)
     return CpuTimings(
         found.graph,
-        found.measured,
+        found.measured.model_copy(update={"present": present.name}),
         () if found.known is None else found.known.kernels,
         {each.name: model_uri(str(each.model)) for each in variants if each.rewriting},
         reasons,
-        present.name,
     )
 
 

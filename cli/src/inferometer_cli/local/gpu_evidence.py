@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from inferometer_analysis.advice import Evidence
-from inferometer_analysis.cpu_evidence import measured_variants
 from inferometer_analysis.gpu_advice import GpuEvidence, GpuTimings, gpu_evidence
+from inferometer_analysis.measured_variants import failed_variants, measured_variants
 from inferometer_api.layers.timings import MachineState
-from inferometer_api.layers.variants import ModelVariant, named_variant
+from inferometer_api.layers.variants import ModelVariant
 from inferometer_cli.commands.bound import (
     BoundMeasurement,
     BoundRequest,
@@ -75,7 +75,7 @@ def evidence_on_gpu(uri: str, settings: LayerSettings, database: str | None) -> 
         busy_spread_ns=first.busy_spread_nanoseconds,
     )
     ordered = [measured[each.name] for each in variants if each.name in measured]
-    reasons |= {each.key: each.reason for each in found.measured.failed if named_variant(each.key)}
+    reasons |= failed_variants(found.measured)
     return EvidenceOnGpu(*gpu_evidence(ordered, present, lower), found.measured.machine, reasons)
 
 

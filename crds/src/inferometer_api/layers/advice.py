@@ -66,3 +66,8 @@ class ModelAdvice(Document):
     """Ways to run the model that could not be measured, by name, with the reasons."""
     notes: list[str] = Field(default_factory=list)
     """What cannot be answered, and why: sentences."""
+
+    @property
+    def can_be_tried(self) -> bool:
+        """Whether a setting or a rewritten model applies a piece of it."""
+        return any(not each.why_not_applied for each in self.advice)

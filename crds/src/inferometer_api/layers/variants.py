@@ -1,7 +1,7 @@
 """Ways to run a whole model, which are compared with each other."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -46,15 +46,7 @@ class ModelVariant:
     @property
     def fields(self) -> dict[str, Any]:
         """The variant as a child process takes it, in JSON."""
-        return {
-            "model": str(self.model),
-            "engine": self.engine,
-            "precision": self.precision,
-            "threads": self.threads,
-            "rewriting": self.rewriting,
-            "graph_optimization": self.graph_optimization,
-            "provider_option": self.provider_option,
-        }
+        return asdict(self) | {"model": str(self.model)}
 
 
 def read_variant(fields: Mapping[str, Any]) -> ModelVariant:

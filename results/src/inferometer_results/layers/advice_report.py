@@ -8,7 +8,6 @@ from inferometer_analysis.advice import Advice, Evidence, advise, notes
 from inferometer_analysis.cpu_evidence import CpuTimings, cpu_evidence
 from inferometer_analysis.samples import Interval
 from inferometer_api.layers.advice import AdviceGain, AdvicePiece, ModelAdvice
-from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import LayerTimings, MachineState
 from inferometer_api.wording import counted
 from inferometer_results.layers.bound_report import variant_words
@@ -80,16 +79,16 @@ def _gain(found: Interval) -> AdviceGain:
     return AdviceGain(value=found.value, low=found.low, high=found.high)
 
 
-def timed_advice(graph: LayerGraph, timings: LayerTimings) -> ModelAdvice | None:
-    """Return the advice that follows from timings on a CPU; None if none was requested."""
-    found = CpuTimings(graph, timings)
-    evidence = cpu_evidence(found) if timings.present else None
-    if evidence is None:
-        return None
-    model = AdvisedModel(
-        graph.model, timings.machine, evidence, graph.batch_size, found.not_measured
-    )
-    return model_advice(model, advise(evidence))
+def timed_advice(timings: LayerTimings) -> Iterator[ModelAdvice]:
+    """Yield the advice that follows from timings on a CPU; nothing if none was requested."""
+    for graph in timings.graphs:
+        found = CpuTimings(graph, timings)
+        evidence = cpu_evidence(found)
+        if evidence is not None:
+            model = AdvisedModel(
+                graph.model, timings.machine, evidence, graph.batch_size, found.not_measured
+            )
+            yield model_advice(model, advise(evidence))
 
 
 def advice_sentences(report: ModelAdvice) -> Iterator[str]:

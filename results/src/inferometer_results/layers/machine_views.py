@@ -141,21 +141,14 @@ def newest_advice(sources: Iterable[AdviceSource]) -> list[DatedAdvice]:
     """
     found: dict[tuple[str, int, str, int], dict[bool, DatedAdvice]] = {}
     for source in sources:
-        for each in _advice_in(source.document):
+        found_in = source.document
+        advice = (found_in,) if isinstance(found_in, ModelAdvice) else timed_advice(found_in)
+        for each in advice:
             newest = found.setdefault((each.model, each.batch_size, each.machine, each.threads), {})
             if each.was_tried:
                 newest.clear()
             newest[each.was_tried] = DatedAdvice(each, source.received_at)
     return [each for key in sorted(found) for each in found[key].values()]
-
-
-def _advice_in(document: ModelAdvice | LayerTimings) -> Iterator[ModelAdvice]:
-    if isinstance(document, ModelAdvice):
-        yield document
-        return
-    for graph in document.graphs:
-        if (advice := timed_advice(graph, document)) is not None:
-            yield advice
 
 
 def _precision(timings: LayerTimings) -> str:

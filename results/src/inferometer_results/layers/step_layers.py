@@ -34,11 +34,8 @@ def layer_sentences(document: ResultDocument) -> Iterator[StepSentences]:
 def advice_of(scenario: ScenarioResult) -> Iterator[ModelAdvice]:
     """Yield the advice that follows from the timings of a scenario."""
     for step in scenario.steps:
-        if step.layers is None or step.layers.timings is None:
-            continue
-        for graph in step.layers.timings.graphs:
-            if (advice := timed_advice(graph, step.layers.timings)) is not None:
-                yield advice
+        if step.layers is not None and step.layers.timings is not None:
+            yield from timed_advice(step.layers.timings)
 
 
 def scenario_sentences(scenario: ScenarioResult) -> Iterator[str]:
@@ -54,7 +51,7 @@ def scenario_sentences(scenario: ScenarioResult) -> Iterator[str]:
 
 def _advice_sentences(advice: ModelAdvice) -> Iterator[str]:
     yield from filter(None, advice_sentences(advice))
-    if any(not each.why_not_applied for each in advice.advice):
+    if advice.can_be_tried:
         yield "To measure what can be applied: `inferometer advise MODEL --try`."
 
 

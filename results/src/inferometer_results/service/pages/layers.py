@@ -11,8 +11,7 @@ from inferometer_results.quantity import duration, significant
 from inferometer_results.report.facts import moment
 from inferometer_results.service.pages.rendering import render_page
 from inferometer_results.service.views.machines import (
-    show_advice,
-    show_bounds,
+    show_bounds_and_advice,
     show_bricks,
     show_layers,
 )
@@ -50,12 +49,13 @@ def _between(found: Interval) -> str:
 
 def _bounds(store: Store) -> Callable[..., Response]:
     def show() -> Response:
+        rows, advised = show_bounds_and_advice(store)
         return render_page(
             "bounds.html.j2",
             view=View("/bounds", {}),
             advice_view=View("/advice", {}),
-            rows=show_bounds(store),
-            advised=show_advice(store),
+            rows=rows,
+            advised=advised,
             duration=duration,
             between=_between,
             gain_words=gain_words,

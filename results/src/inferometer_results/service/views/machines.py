@@ -1,5 +1,6 @@
 """The views of machines: what nodes give, and what is known of layers; for pages and the API."""
 
+from inferometer_api.layers.timings import LayerTimings
 from inferometer_results.layers.machine_views import (
     BoundRow,
     DatedAdvice,
@@ -37,7 +38,10 @@ def show_layers(store: Store) -> list[LayerMachine]:
 
 def show_bounds(store: Store) -> list[BoundRow]:
     """Return the bounds of each measured model."""
-    documents = list(all_timings(store))
+    return _bounds_of(store, list(all_timings(store)))
+
+
+def _bounds_of(store: Store, documents: list[LayerTimings]) -> list[BoundRow]:
     nodes = [each for _, each in visible_characteristics(store)]
     return bound_rows(documents, layer_machines(documents), nodes)
 
@@ -45,6 +49,13 @@ def show_bounds(store: Store) -> list[BoundRow]:
 def show_advice(store: Store) -> list[DatedAdvice]:
     """Return the newest advice on each model."""
     return newest_advice(advice_sources(store))
+
+
+def show_bounds_and_advice(store: Store) -> tuple[list[BoundRow], list[DatedAdvice]]:
+    """Return both, of documents that are read once."""
+    sources = list(advice_sources(store))
+    documents = [each.document for each in sources if isinstance(each.document, LayerTimings)]
+    return _bounds_of(store, documents), newest_advice(sources)
 
 
 def show_bricks(store: Store, model: str, machine: str) -> list[PredictedLatency]:
