@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from inferometer_analysis.bricks.predict import geometric_mean_error, predict
-from inferometer_analysis.bricks.split import compose_suite
 from inferometer_api.layers.graph import LayerGraph
+from inferometer_api.layers.split import compose_suite
 from inferometer_api.layers.timings import LayerTimings
 from inferometer_cli.local.layers import (
     LayerSettings,

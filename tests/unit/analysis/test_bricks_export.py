@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from inferometer_analysis.bricks.export import exportable
-from inferometer_analysis.bricks.split import compose_suite
 from inferometer_api.layers.bricks import BrickSuite
 from inferometer_api.layers.graph import LayerTensor
+from inferometer_api.layers.split import compose_suite
 from support.layer_graphs import layer_graph
 
 

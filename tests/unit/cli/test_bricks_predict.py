@@ -35,15 +35,3 @@ def test_the_error_of_an_unknown_layer_is_null(capsys: pytest.CaptureFixture[str
     """As JSON it is null."""
     command.predict_models(["known", "unknown"], json=True)
     assert [each["uncertainty"] for each in json.loads(capsys.readouterr().out)] == [0.0, None]
-
-
-@pytest.mark.usefixtures("_models")
-@pytest.mark.parametrize(
-    ("threads", "granularity", "is_advised"), [(1, 1, False), (2, 1, True), (2, 3, False)]
-)
-def test_chains_are_advised_with_several_threads(
-    capsys: pytest.CaptureFixture[str], threads: int, granularity: int, *, is_advised: bool
-) -> None:
-    """What single layers predict is off then, which ± does not say."""
-    command.predict_models(["known"], threads=threads, granularity=granularity)
-    assert ("use --granularity 3" in capsys.readouterr().err) is is_advised

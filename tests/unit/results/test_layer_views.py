@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from inferometer_api.layers.advice import AdviceGain, AdvicePiece, ModelAdvice
 from inferometer_api.layers.graph import LayerGraph
+from inferometer_api.layers.split import split
 from inferometer_api.layers.timings import (
     KernelTiming,
     LayerFailure,
@@ -29,17 +30,17 @@ from inferometer_results.layers.machine_views import (
     predicted_latencies,
 )
 from inferometer_results.layers.step_layers import layer_sentences
-from inferometer_results.quantity import significant
+from inferometer_results.quantity import energy, significant
 from inferometer_results.report.page import render_report
 from inferometer_results.service.access.rules import AccessRules
 from inferometer_results.service.api import machine_schema
 from inferometer_results.service.app import create_app
 from inferometer_results.store.advice import advice_sources, keep_advice
-from inferometer_results.store.index_rows import Origin
+from inferometer_results.store.index_rows import JournalRow, Origin
 from inferometer_results.store.layer_timings import all_timings, keep_timings
 from inferometer_results.store.store import Store
 from support.layer_graphs import MACHINE, activation, brick_timings, layer_graph, timing
-from support.results import a_result
+from support.results import a_metered_result, a_result
 
 SLOW = MACHINE.model_copy(update={"name": "<slow> CPU"})
 GRAPH = layer_graph(("a", [0], [1]), ("b", [1], [2]), model="net")
@@ -83,6 +84,16 @@ def test_machines_are_ranked_for_a_model_that_ran_on_one_of_them() -> None:
     assert [each.machine.name for each in rows] == ["fast", "slow", "new"]
     assert [each.prediction.is_complete for each in rows] == [True, True, False]
     assert [each.prediction.uncertainty for each in rows] == [0, 0, None]
+
+
+def test_a_machine_with_several_threads_is_ranked_by_chains() -> None:
+    """There, chains of three layers are timed; a single layer of the model says nothing."""
+    threads = MACHINE.model_copy(update={"threads": 2})
+    (use,) = split(GRAPH, 3)
+    timed = _bricks("pair", **{use.key: 2_100, "a": 9_000}).model_copy(update={"machine": threads})
+    (row,) = predicted_latencies(layer_machines([timed]))
+    assert row.prediction.sequential_nanoseconds == 2_100
+    assert row.prediction.is_complete
 
 
 def _chain(model: str, *sizes: int) -> LayerGraph:
@@ -464,3 +475,39 @@ def test_bricks_have_a_cost_where_the_processor_has_a_price(tmp_path: Path) -> N
         page = client.get("/bricks").text
         assert '<th scope="col">EUR/1M</th>' in page
         assert f"<td>{significant(1_000 * seconds)}</td>" in page
+
+
+def test_bricks_have_the_energy_that_a_run_reported_on_the_processor(tmp_path: Path) -> None:
+    """Nothing is predicted of it: another processor, or a retracted result, has none."""
+    result = a_metered_result()
+    graph = GRAPH.model_copy(update={"model": "resnet50"})
+    environment = result.environment
+    assert environment is not None
+    least = min(
+        step.energy.microjoules_per_inference
+        for scenario in result.scenarios
+        for step in scenario.steps
+        if scenario.verdict.state == "VALID"
+        and step.energy.microjoules_per_inference is not None
+        and step.batch_size == 1
+    )
+    with Store(str(tmp_path / "r.db")) as store:
+        client = TestClient(
+            create_app(store, AccessRules(), "1.2.3", lambda: 0.0),
+            base_url="http://127.0.0.1:8090",
+        )
+        for name in (f"{environment.node.cpu_model}, 2 CPUs", "Other CPU, 2 CPUs"):
+            timings = _bricks(name, a=5_000, b=5_000).model_copy(update={"graphs": [graph]})
+            keep_timings(store, timings, "2026-01-01T00:00:00Z", "layers")
+        content = result.model_dump_json(exclude_none=True, by_alias=True).encode()
+        kept = store.add(content, Origin("run", "2026-01-01T00:00:00Z"), source="r")
+
+        def energies() -> list[int | None]:
+            rows = client.get("/api/v1/bricks").json()
+            return [each["microjoules_per_inference"] for each in rows]
+
+        assert sorted(energies(), key=str) == [least, None]
+        assert f"<td>{energy(least)}</td>" in client.get("/bricks").text
+        row = JournalRow("2026-02-01T00:00:00.000Z", "ann", "retract", "the wrong node")
+        store.note(kept.id, row)
+        assert energies() == [None, None]

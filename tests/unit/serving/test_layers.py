@@ -9,14 +9,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from inferometer_analysis.bricks.split import compose_suite
 from inferometer_api.layers.graph import LayerGraph, Layout
+from inferometer_api.layers.split import compose_suite
 from inferometer_api.layers.variants import ModelVariant
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
 from inferometer_serving.layers.brick_model import brick_model, open_brick
 from inferometer_serving.layers.kernels import OnnxKernels
-from inferometer_serving.layers.measure import MeasureOptions, measure, single_layers
+from inferometer_serving.layers.measure import MeasureOptions, measure
 from inferometer_serving.layers.optimised_graph import (
     GraphSettings,
     inferred_fractions,
@@ -272,7 +272,7 @@ def test_kernels_and_variants_are_timed_in_the_same_rounds(net: Path) -> None:
     assert all(layer.domain != "com.microsoft.nchwc" for layer in plain.layers.values())
     options = MeasureOptions(rounds=3, engines=(EngineName.ONNX_RUNTIME,))
     variants = [ModelVariant(net), ModelVariant(net, graph_optimization="Basic")]
-    found = measure(single_layers([plain]), [], variants, options, lambda *_: None)
+    found = measure(compose_suite([plain], 1), [], variants, options, lambda *_: None)
     assert {each.key for each in found.kernels} == set(plain.layers)
     assert all((each.spread_nanoseconds or 0) > 0 for each in found.kernels)
     assert 0 < (found.reference_spread or 0) < 10
@@ -291,7 +291,7 @@ def test_a_budget_that_ends_leaves_the_rest_untimed_and_named(net: Path) -> None
     """What was not reached is no failure, so that a later run times it."""
     graph = _layers(net)
     options = MeasureOptions(rounds=3, budget_seconds=0)
-    found = measure(single_layers([graph]), [], [], options, lambda *_: None)
+    found = measure(compose_suite([graph], 1), [], [], options, lambda *_: None)
     assert not found.bricks
     assert not found.failed
     assert set(graph.layers) <= set(found.untimed)
@@ -310,7 +310,7 @@ def test_a_layer_that_may_run_in_parts_is_timed_both_ways(tmp_path: Path) -> Non
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "n.onnx")
     described = _layers(tmp_path / "n.onnx", layout="Plain")
-    suite = single_layers([described])
+    suite = compose_suite([described], 1)
     (brick,) = suite.bricks.values()
     kernels = OnnxKernels(brick_model(suite, brick), EngineSettings(threads=1))
     for _ in range(4):

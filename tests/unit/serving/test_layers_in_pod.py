@@ -8,6 +8,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from inferometer_api.layers.bricks import Brick, BrickSuite
+from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.layers.variants import ModelVariant
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import read_graph
@@ -19,6 +21,7 @@ from inferometer_serving.layers.optimised_graph import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.rewriting import rewrite
 from inferometer_serving.layers.whole_model import open_variant
+from support.layer_graphs import MACHINE
 
 FLOAT = TensorProto.FLOAT
 
@@ -133,6 +136,23 @@ def test_a_model_has_the_name_that_it_is_served_as(net: Path, kind: Kind) -> Non
     found = measure_in_pod(ModelVariant(net), request, GraphSettings(), lambda *_: None)
     assert [each.model for each in found.graphs] == ["my-net"]
     assert set(found.models) == ({"my-net"} if kind == "Calls" else set())
+
+
+@pytest.mark.parametrize(("threads", "layers"), [(1, [1, 1]), (2, [2])])
+def test_several_threads_time_chains_of_layers(
+    net: Path, monkeypatch: pytest.MonkeyPatch, threads: int, layers: list[int]
+) -> None:
+    """Single layers predict badly then. Two layers are two bricks, or one chain."""
+    timed: list[Brick] = []
+
+    def keep(suite: BrickSuite, *_: object) -> LayerTimings:
+        timed.extend(suite.bricks.values())
+        return LayerTimings(machine=MACHINE, seconds=0)
+
+    monkeypatch.setattr(in_pod, "measure", keep)
+    settings = GraphSettings(threads=threads)
+    measure_in_pod(ModelVariant(net), LayersRequest("Calls"), settings, lambda *_: None)
+    assert [len(each.layers) for each in timed] == layers
 
 
 def test_bricks_name_a_model_that_the_zoo_lacks(net: Path) -> None:

@@ -9,13 +9,14 @@ import onnx
 import pytest
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from inferometer_api.layers.split import compose_suite
 from inferometer_api.layers.timings import LayerTimings
 from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile, read_graph
 from inferometer_serving.layers import optimised_graph
 from inferometer_serving.layers.__main__ import _parser
 from inferometer_serving.layers.attempts import Attempt
-from inferometer_serving.layers.measure import MeasureOptions, measure, single_layers
+from inferometer_serving.layers.measure import MeasureOptions, measure
 from inferometer_serving.layers.optimised_graph import GraphSettings
 from inferometer_serving.layers.reading import describe
 
@@ -39,7 +40,7 @@ def _graph(
 
 
 def _timed(graph: GraphFile) -> LayerTimings:
-    suite = single_layers([describe(graph, GraphSettings())])
+    suite = compose_suite([describe(graph, GraphSettings())], 1)
     return measure(suite, [], [], MeasureOptions(rounds=3), lambda *_: None)
 
 

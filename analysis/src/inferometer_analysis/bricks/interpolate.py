@@ -16,9 +16,9 @@ from math import exp, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from inferometer_analysis.bricks.split import split
 from inferometer_analysis.layer_work import is_view, macs_of, tensor_bytes, weight_bytes
 from inferometer_api.layers.graph import Layer, LayerGraph
+from inferometer_api.layers.split import split
 from inferometer_api.layers.timings import LayerTimings, Timing
 
 Family = str

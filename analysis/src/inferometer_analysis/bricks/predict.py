@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import exp, hypot, log
 
 from inferometer_analysis.bricks.interpolate import Family, InterpolatedTime, Interpolation
-from inferometer_analysis.bricks.split import BrickUse, split
 from inferometer_analysis.layer_work import is_view, weight_bytes
 from inferometer_api.layers.graph import LayerGraph
+from inferometer_api.layers.split import BrickUse, split
 from inferometer_api.layers.timings import LayerTimings, Timing
 
 

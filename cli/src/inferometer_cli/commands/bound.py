@@ -253,8 +253,8 @@ def _missing_layers(
 
     Timings without a spread, of an earlier version, are replaced.
     """
-    from inferometer_analysis.bricks.split import compose_suite
     from inferometer_analysis.layer_work import is_view, why_not_alone
+    from inferometer_api.layers.split import compose_suite
     from inferometer_serving.layers.gpu.problems import has_kernels
 
     tried = set() if known is None else {(each.key, each.engine) for each in known.failed}

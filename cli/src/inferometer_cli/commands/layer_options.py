@@ -46,14 +46,15 @@ ShapeOption = Annotated[
     ),
 ]
 GranularityOption = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--granularity",
         min=1,
         max=10,
         metavar="G",
-        help="The most layers of a brick. 1 needs the fewest bricks; with several threads 3 "
-        "predicts better.",
+        help="The most layers of a brick: more of them predict several threads better, and need "
+        "more bricks. [default: 1, with several threads 3]",
+        show_default=False,
     ),
 ]
 DeviceOption = Annotated[
@@ -108,15 +109,6 @@ def describe_models(files: list[Path], settings: "LayerSettings") -> list["Layer
         if file in refused:
             print_message(f"left out: {refused[file]}")
     return [found[file] for file in files if file in found]
-
-
-def advise_chains(threads: int, granularity: int) -> None:
-    """Say that single layers predict badly with several threads."""
-    if threads > 1 and granularity == 1:
-        print_message(
-            "With several threads, predictions from single layers were off by 9 % (geometric "
-            "mean), those from chains of three by 5 %: use --granularity 3."
-        )
 
 
 class ProgressPrinter:

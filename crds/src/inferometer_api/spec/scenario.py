@@ -472,7 +472,8 @@ class BricksLoad(LoadProfile):
     """One query at a time; then unique layers of several models are timed in the server's pod.
 
     The timings go into the layer database, from which the latency of any model that consists of
-    these layers follows. They are of ONNX Runtime, with the threads of the server.
+    these layers follows. They are of ONNX Runtime, with the threads of the server; with several,
+    chains of up to three layers are timed.
     """
 
     is_measured_in_server = True

@@ -12,8 +12,8 @@ from inferometer_analysis.bricks.predict import (
     predict,
     speed_up,
 )
-from inferometer_analysis.bricks.split import split
 from inferometer_api.layers.graph import LayerGraph
+from inferometer_api.layers.split import split
 from inferometer_api.layers.timings import LayerTimings, Timing
 from inferometer_results.quantity import percent
 

@@ -1,6 +1,6 @@
 """Answers from the layer database which machine is fast for a model, and vice versa."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from inferometer_analysis.advice import paired_gain
@@ -10,6 +10,7 @@ from inferometer_analysis.bricks.predict import Prediction, predict
 from inferometer_analysis.samples import Interval, total
 from inferometer_api.layers.advice import ModelAdvice
 from inferometer_api.layers.graph import LayerGraph
+from inferometer_api.layers.split import default_granularity
 from inferometer_api.layers.timings import LayerTimings, MachineState
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.peaks import measurements_like
@@ -18,6 +19,7 @@ from inferometer_results.layers.advice_report import timed_advice
 from inferometer_results.layers.bound_report import BoundReport, bound_report, variant_words
 from inferometer_results.store.advice import AdviceSource
 from inferometer_results.store.layer_timings import joined
+from inferometer_results.store.measured_energy import EnergyKey
 
 _PRECISION = "FP32"
 
@@ -78,14 +80,22 @@ class PredictedLatency:
     machine: MachineState
     prediction: Prediction
 
+    @property
+    def processor(self) -> str:
+        """The model of the machine's CPU."""
+        return self.machine.name.partition(", ")[0]
+
+    def microjoules(self, measured: Mapping[EnergyKey, int]) -> int | None:
+        """Return the energy of an inference, if a run measured it on such a processor."""
+        return measured.get(EnergyKey(self.prediction.model, self.batch_size, self.processor))
+
     def cost_per_million(self, prices: PriceList | None) -> float | None:
         """Return what a million inferences cost there; None without a price for its processor."""
         found = self.prediction
         if prices is None or not found.is_complete:
             return None
-        processor = self.machine.name.partition(", ")[0]
         per_second = 1e9 * self.batch_size / max(found.sequential_nanoseconds, 1.0)
-        return prices.per_million(PricedNodes(cpu=processor), per_second)
+        return prices.per_million(PricedNodes(cpu=self.processor), per_second)
 
 
 def layer_machines(documents: Iterable[LayerTimings]) -> list[LayerMachine]:
@@ -189,9 +199,12 @@ def predicted_latencies(machines: Iterable[LayerMachine]) -> list[PredictedLaten
         timings = machine.timings
         if not timings.bricks:
             continue
-        interpolation = Interpolation(timings.graphs, timings)
+        granularity = default_granularity(machine.state.threads)
+        interpolation = Interpolation(timings.graphs, timings, granularity)
         rows.extend(
-            PredictedLatency(batch_size, machine.state, predict(graph, timings, 1, interpolation))
+            PredictedLatency(
+                batch_size, machine.state, predict(graph, timings, granularity, interpolation)
+            )
             for (_, batch_size, version), graph in graphs.items()
             if machine.state.engines.get("onnxruntime") == version
         )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from inferometer_analysis.bricks.predict import predict
 from inferometer_api.layers.advice import ModelAdvice
+from inferometer_api.layers.split import default_granularity
 from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.results.result import ResultDocument, ScenarioResult
 from inferometer_results.layers.advice_report import advice_sentences, timed_advice
@@ -63,9 +64,9 @@ def timing_sentences(timings: LayerTimings) -> Iterator[str]:
                 bound_report(graph.model, PRECISION, graph, None, timings), advises_fill=False
             )
     if timings.bricks:
-        yield f"{len(timings.bricks):,} unique layers were timed in {timings.seconds:.0f} s."
+        yield f"{len(timings.bricks):,} unique bricks were timed in {timings.seconds:.0f} s."
         for graph in timings.graphs[:_MOST_MODELS]:
-            found = predict(graph, timings)
+            found = predict(graph, timings, default_granularity(timings.machine.threads))
             least = "" if found.is_complete else "at least "
             yield (
                 f"{graph.model}: {least}{found.sequential_nanoseconds / 1e6:.3f} ms by its layers, "

@@ -10,6 +10,7 @@ from math import inf
 from pathlib import Path
 
 from inferometer_api.layers.graph import LayerGraph
+from inferometer_api.layers.split import compose_suite, default_granularity, split
 from inferometer_api.layers.timings import LayerFailure, LayerTimings
 from inferometer_api.layers.variants import (
     CPU_REWRITINGS,
@@ -24,7 +25,7 @@ from inferometer_models.errors import ModelRefusedError
 from inferometer_models.graph_file import GraphFile, read_graph
 from inferometer_serving.layers.attempts import Attempt
 from inferometer_serving.layers.in_pod_request import LayersRequest
-from inferometer_serving.layers.measure import MeasureOptions, measure, single_layers
+from inferometer_serving.layers.measure import MeasureOptions, measure
 from inferometer_serving.layers.optimised_graph import GraphSettings
 from inferometer_serving.layers.reading import describe
 from inferometer_serving.layers.rewriting import rewrite
@@ -56,7 +57,7 @@ def measure_in_pod(
     graph = read_graph(model, max_bytes=MOST_BYTES)
     layers = _named(describe(graph, plain), request)
     engines = tuple(map(EngineName, engine_versions()))
-    suite = single_layers([layers] if request.kind == "Kernels" else [])
+    suite = compose_suite([layers] if request.kind == "Kernels" else [], 1)
     variants = [ModelVariant(model, engine, Precision.FP32, settings.threads) for engine in engines]
     rounds = _KERNEL_ROUNDS
     reasons: Sequence[LayerFailure] = ()
@@ -147,14 +148,15 @@ def _calls(
             failed.append(
                 LayerFailure(key=address, engine=EngineName.ONNX_RUNTIME, reason=str(error))
             )
+    granularity = default_granularity(settings.threads)
     options = MeasureOptions(
         settings,
         _CALL_ROUNDS,
         budget_seconds=attempt.left(request.budget_seconds),
         attempt=attempt,
-        uses=[Counter(use.layer for use in each.uses) for each in graphs],
+        uses=[Counter(use.key for use in split(each, granularity)) for each in graphs],
     )
-    found = measure(single_layers(graphs), [served], [], options, report)
+    found = measure(compose_suite(graphs, granularity), [served], [], options, report)
     return found.model_copy(
         update={
             # The other models are described, and not run.

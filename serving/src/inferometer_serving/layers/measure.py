@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from math import inf, prod
@@ -13,7 +13,7 @@ import onnxruntime  # type: ignore[import-untyped]  # ships no types
 from onnx import TensorProto, helper
 
 from inferometer_api.layers.bricks import Brick, BrickSuite
-from inferometer_api.layers.graph import LayerGraph, LayerTensor
+from inferometer_api.layers.graph import LayerTensor
 from inferometer_api.layers.timings import (
     KernelTiming,
     LayerFailure,
@@ -57,7 +57,7 @@ from inferometer_serving.options import EngineName, Precision
 _CHAIN = 33
 _FEWEST_MODEL_ROUNDS = 10
 _SETTLE_NS = 3_000_000
-_BRICK_RUNS_NS, _MOST_BRICK_RUNS = 2_000_000, 8
+_BRICK_RUNS_NS, _MOST_BRICK_RUNS, _LONG_BRICK_NS = 2_000_000, 8, 10_000_000
 """In one round. Bricks are many, and each is a part of a model: they get less time than models."""
 _NO_FAILURES = ("", OUT_OF_TIME)
 
@@ -93,18 +93,6 @@ class _Found:
     measured: dict[str, VariantTiming] = field(default_factory=dict)
     expected: list[Any] = field(default_factory=list)
     """The outputs of the first variant."""
-
-
-def single_layers(graphs: Iterable[LayerGraph]) -> BrickSuite:
-    """Return the unique layers of some graphs of one engine as bricks of one layer each."""
-    layers = {key: layer for graph in graphs for key, layer in graph.layers.items()}
-    return BrickSuite(
-        engine="ONNX Runtime",
-        engine_version=str(onnxruntime.__version__),
-        granularity=1,
-        layers=layers,
-        bricks={key: Brick(layers=[key]) for key in layers},
-    )
 
 
 def measure(
@@ -198,6 +186,7 @@ def _brick_items(suite: BrickSuite, options: MeasureOptions) -> list[Item]:
             is_mixed=True,
             runs_ns=_BRICK_RUNS_NS,
             most_runs=_MOST_BRICK_RUNS,
+            long_ns=_LONG_BRICK_NS,
         )
         for key, brick in suite.bricks.items()
     ]

@@ -18,9 +18,7 @@ from inferometer_serving.layers.attempts import Attempt
 _GROUP_BYTES = 2 << 30
 """Sessions are open at the same time as long as their tensors take no more than this."""
 _FEWEST_RUNS = 2
-"""The first run after the cold one is not quite warm yet..."""
-_LONG_NS = 50_000_000
-"""...unless it takes so long."""
+"""The first run after the cold one is not quite warm yet, unless it is long."""
 _LOST_NS, _DISTURBED = 4_000_000, 0.02
 """What losing the CPU once costs at most, and the share of a run that disturbs it."""
 _MIXED_BYTES = 4 << 20
@@ -73,6 +71,8 @@ class Item:
     """How long the runs of one round should last, at least..."""
     most_runs: int = 20
     """...with this many at most."""
+    long_ns: int = 50_000_000
+    """Of what takes so long, a round needs one run after the cold one."""
     settle_ns: int = 0
     """How long it runs in each round before runs count: threads of others may still spin."""
     finish: Callable[[Any, int], None] | None = None
@@ -263,7 +263,7 @@ def _round(item: Item, timed: Timed) -> Iterator[None]:
         timed.run()
         item.runs += 1
     yield
-    fewest = 1 if cold_ns >= _LONG_NS else _FEWEST_RUNS
+    fewest = 1 if cold_ns >= item.long_ns else _FEWEST_RUNS
     wanted = min(max(item.runs_ns // max(cold_ns, 1), fewest), item.most_runs)
     disturbed: list[int] = []
     undisturbed: list[int] = []

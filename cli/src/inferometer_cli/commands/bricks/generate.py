@@ -22,7 +22,7 @@ from inferometer_cli.terminal import print_message, print_output
 def generate(
     models: ModelsArgument,
     *,
-    granularity: GranularityOption = 1,
+    granularity: GranularityOption = None,
     batch_size: BatchSizeOption = 1,
     threads: ThreadsOption = 1,
     warm_up_shape: ShapeOption = None,
@@ -33,9 +33,10 @@ def generate(
     A brick is a layer, or a short chain of layers, of the graph that ONNX Runtime runs after its
     own optimisation. Equal work is one brick, whatever its weights and its model.
     """
-    from inferometer_analysis.bricks.split import compose_suite, split
+    from inferometer_api.layers.split import compose_suite, default_granularity, split
     from inferometer_cli.local.layers import LayerSettings, model_files
 
+    granularity = granularity or default_granularity(threads)
     graphs = describe_models(
         model_files(models), LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
     )
@@ -69,7 +70,7 @@ def export(  # noqa: PLR0913 - one argument for each option
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the bricks.")
     ],
-    granularity: GranularityOption = 1,
+    granularity: GranularityOption = None,
     batch_size: BatchSizeOption = 1,
     threads: ThreadsOption = 1,
     warm_up_shape: ShapeOption = None,
@@ -81,7 +82,7 @@ def export(  # noqa: PLR0913 - one argument for each option
     that have a part of a model in their attributes, such as Loop, are left out and named.
     """
     from inferometer_analysis.bricks.export import exportable
-    from inferometer_analysis.bricks.split import compose_suite
+    from inferometer_api.layers.split import compose_suite, default_granularity
     from inferometer_cli.exits import RefusedError
     from inferometer_cli.local.layers import LayerSettings, model_files, write_document
 
@@ -90,7 +91,7 @@ def export(  # noqa: PLR0913 - one argument for each option
     graphs = describe_models(
         model_files(models), LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
     )
-    composed = compose_suite(graphs, granularity)
+    composed = compose_suite(graphs, granularity or default_granularity(threads))
     suite, operators = exportable(composed)
     if operators:
         count = len(composed.bricks) - len(suite.bricks)

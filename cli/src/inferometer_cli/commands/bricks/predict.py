@@ -10,7 +10,6 @@ from inferometer_cli.commands.layer_options import (
     ModelsArgument,
     ShapeOption,
     ThreadsOption,
-    advise_chains,
     describe_models,
     read_shapes,
 )
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 def predict_models(  # noqa: PLR0913 - one argument for each option
     models: ModelsArgument,
     *,
-    granularity: GranularityOption = 1,
+    granularity: GranularityOption = None,
     batch_size: BatchSizeOption = 1,
     threads: ThreadsOption = 1,
     warm_up_shape: ShapeOption = None,
@@ -42,7 +41,6 @@ def predict_models(  # noqa: PLR0913 - one argument for each option
     """
     from inferometer_cli.local.layers import LayerSettings
 
-    advise_chains(threads, granularity)
     settings = LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
     found = _predictions(models, settings, granularity, database, interpolated=True)
     if json:
@@ -71,7 +69,7 @@ def predict_models(  # noqa: PLR0913 - one argument for each option
 def coverage(  # noqa: PLR0913 - one argument for each option
     models: ModelsArgument,
     *,
-    granularity: GranularityOption = 1,
+    granularity: GranularityOption = None,
     batch_size: BatchSizeOption = 1,
     threads: ThreadsOption = 1,
     warm_up_shape: ShapeOption = None,
@@ -96,15 +94,17 @@ def coverage(  # noqa: PLR0913 - one argument for each option
 def _predictions(
     models: list[str],
     settings: "LayerSettings",
-    granularity: int,
+    granularity: int | None,
     database: str | None,
     *,
     interpolated: bool = False,
 ) -> list["Prediction"]:
     from inferometer_analysis.bricks.interpolate import Interpolation
     from inferometer_analysis.bricks.predict import predict
+    from inferometer_api.layers.split import default_granularity
     from inferometer_cli.local.layers import known_here, model_files
 
+    granularity = granularity or default_granularity(settings.threads)
     graphs = describe_models(model_files(models), settings)
     with open_store(database) as store:
         known = known_here(store, settings.threads, with_graphs=interpolated)

@@ -16,7 +16,6 @@ from inferometer_cli.commands.layer_options import (
     ProgressPrinter,
     ShapeOption,
     ThreadsOption,
-    advise_chains,
     describe_models,
     read_shapes,
 )
@@ -59,7 +58,7 @@ _ToleranceOption = Annotated[
 def run(  # noqa: PLR0913 - one argument for each option
     models: ModelsArgument,
     *,
-    granularity: GranularityOption = 1,
+    granularity: GranularityOption = None,
     batch_size: BatchSizeOption = 1,
     threads: ThreadsOption = 1,
     warm_up_shape: ShapeOption = None,
@@ -76,6 +75,7 @@ def run(  # noqa: PLR0913 - one argument for each option
     rounds once its times agree, or differ by too little to change the time of any model. The times
     are kept in the database of results. A hundred bricks take about ten seconds.
     """
+    from inferometer_api.layers.split import default_granularity
     from inferometer_cli.local.layers import (
         LayerSettings,
         TimingRequest,
@@ -87,7 +87,7 @@ def run(  # noqa: PLR0913 - one argument for each option
 
     if again and tolerance is not None:
         raise RefusedError("--again times every brick: leave --tolerance out.")
-    advise_chains(threads, granularity)
+    granularity = granularity or default_granularity(threads)
     settings = LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
     wanted = _wanted(models, settings, granularity, reference=reference)
     is_interpolated = tolerance is not None
@@ -176,7 +176,7 @@ class _BrickRun:
 def _wanted(
     models: list[str], settings: "LayerSettings", granularity: int, *, reference: bool
 ) -> _Wanted:
-    from inferometer_analysis.bricks.split import compose_suite
+    from inferometer_api.layers.split import compose_suite
     from inferometer_cli.local.layers import model_files
 
     exported = _read_exported(models)
@@ -202,14 +202,14 @@ def _missing(suite: "BrickSuite", known: "LayerTimings | None") -> "BrickSuite":
 
 def _uses(graph: "LayerGraph", granularity: int) -> Counter[str]:
     """Return how often a model runs each of its bricks."""
-    from inferometer_analysis.bricks.split import split
+    from inferometer_api.layers.split import split
 
     return Counter(use.key for use in split(graph, granularity))
 
 
 def _by_model(wanted: _Wanted, granularity: int) -> list[_Wanted]:
     """Return what is to be timed of each model, so that each has the times of those before it."""
-    from inferometer_analysis.bricks.split import compose_suite
+    from inferometer_api.layers.split import compose_suite
 
     if not wanted.graphs:
         raise RefusedError("--tolerance needs the models: an exported file has bricks only.")

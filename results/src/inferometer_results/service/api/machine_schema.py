@@ -118,6 +118,8 @@ class BrickRow(BaseModel):
     cost_per_million: float | None
     """What a million inferences cost, one after the other, in the currency of the price list; null
     without a price for the machine's processor, or if layers have no time."""
+    microjoules_per_inference: int | None
+    """The least that a VALID run of the model reported on such a processor; null without any."""
 
 
 class MeasuredNodeRow(BaseModel):

@@ -1,6 +1,6 @@
 """The routes of the API for the views of machines."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 
 from fastapi import Query, Response
@@ -29,6 +29,7 @@ from inferometer_results.service.views.machines import (
     show_bricks,
     show_layers,
 )
+from inferometer_results.store.measured_energy import EnergyKey, measured_energy
 from inferometer_results.store.store import Store
 
 NameQuery = Annotated[str, Query(max_length=1024)]
@@ -91,7 +92,8 @@ def _bricks(store: Store, prices: PriceList | None) -> Callable[..., Response]:
     ) -> Response:
         """List the latencies that are predicted for one model or all, on one machine or all."""
         found = show_bricks(store, model, machine)
-        rows = [_brick_row(each, prices) for each in found]
+        measured = measured_energy(store)
+        rows = [_brick_row(each, prices, measured) for each in found]
         return _answer(rows, format, "bricks", machine_schema.BrickRow)
 
     return list_bricks
@@ -222,7 +224,9 @@ def _gain_columns(name: str, gain: AdviceGain | None) -> dict[str, float | None]
     }
 
 
-def _brick_row(row: PredictedLatency, prices: PriceList | None) -> dict[str, Any]:
+def _brick_row(
+    row: PredictedLatency, prices: PriceList | None, measured: Mapping[EnergyKey, int]
+) -> dict[str, Any]:
     found = row.prediction
     return {
         "model": found.model,
@@ -236,6 +240,7 @@ def _brick_row(row: PredictedLatency, prices: PriceList | None) -> dict[str, Any
         "layers_known": found.layers_known,
         "layers_interpolated": found.layers_interpolated,
         "cost_per_million": row.cost_per_million(prices),
+        "microjoules_per_inference": row.microjoules(measured),
     }
 
 

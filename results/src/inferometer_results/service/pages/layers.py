@@ -7,7 +7,7 @@ from fastapi import Response
 from inferometer_analysis.samples import Interval
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.layers.advice_report import base_sentence, gain_words, notes_of
-from inferometer_results.quantity import duration, significant
+from inferometer_results.quantity import duration, energy, significant
 from inferometer_results.report.facts import moment
 from inferometer_results.service.pages.rendering import render_page
 from inferometer_results.service.views.machines import (
@@ -16,6 +16,7 @@ from inferometer_results.service.views.machines import (
     show_layers,
 )
 from inferometer_results.service.views.summaries import View
+from inferometer_results.store.measured_energy import measured_energy
 from inferometer_results.store.store import Store
 
 
@@ -82,7 +83,9 @@ def _bricks(store: Store, prices: PriceList | None) -> Callable[..., Response]:
             model=model,
             machine=machine,
             prices=prices,
+            measured=measured_energy(store),
             duration=duration,
+            energy=energy,
             significant=significant,
         )
 

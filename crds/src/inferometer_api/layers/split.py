@@ -15,6 +15,8 @@ from itertools import pairwise
 from inferometer_api.layers.bricks import Brick, BrickSuite
 from inferometer_api.layers.graph import Layer, LayerGraph, LayerUse
 
+_LAYERS_WITH_THREADS = 3
+
 
 @dataclass(frozen=True, slots=True)
 class BrickUse:
@@ -26,6 +28,15 @@ class BrickUse:
     """The activations that it reads from outside."""
     outputs: frozenset[int]
     """The activations that others may read."""
+
+
+def default_granularity(threads: int) -> int:
+    """Return the most layers of a brick that predict well with so many threads.
+
+    Within a model, each of several threads finds what it has just computed in the cache of its own
+    CPU. Alone, a layer reads what it has read before, so that short chains are closer to the model.
+    """
+    return 1 if threads == 1 else _LAYERS_WITH_THREADS
 
 
 def split(graph: LayerGraph, granularity: int) -> tuple[BrickUse, ...]:

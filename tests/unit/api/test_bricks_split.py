@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferometer_analysis.bricks.split import compose_suite, split
+from inferometer_api.layers.split import compose_suite, default_granularity, split
 from support.layer_graphs import layer_graph
 
 
@@ -57,6 +57,11 @@ def test_an_exported_suite_does_not_depend_on_the_order_of_models_and_has_no_nam
     assert text == compose_suite([second, first], 1).model_dump_json()
     assert "secret" not in text
     assert first.model_sha256 not in text
+
+
+def test_several_threads_need_chains_of_layers() -> None:
+    """Alone, a layer does not find in the caches what other threads have just computed."""
+    assert [default_granularity(threads) for threads in (1, 2, 16)] == [1, 3, 3]
 
 
 @given(
