@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
-from bench.load_generator import LoadRun, only_step, run_scenario, url_of
+from bench.load_generator import LoadRun, LoadSeries, load_series, only_step, url_of
 from bench.model_files import SQUEEZENET, TINY
 from bench.processes import BenchError
 from bench.servers import inferometer_server
@@ -17,7 +17,7 @@ from inferometer_analysis.samples import median_interval
 from inferometer_api.results.result import nanoseconds_at
 
 _EVERY = 100
-_PAIRS = 30
+_PAIRS = 60
 _MEASURANDS = (TINY, SQUEEZENET)
 _TRACING: Mapping[str, Any] = {"tracing": {"sampleEvery": _EVERY}}
 _MICROSECONDS = Unit(" us", 1, scale=1e-3)
@@ -52,10 +52,11 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
 def _compare(plain: LoadRun, traced: LoadRun, core: int | None) -> Figures:
     """Measure pairs of runs, in each of which the other one comes first."""
     pairs = []
-    for number in range(_PAIRS):
-        order = (plain, traced) if number % 2 else (traced, plain)
-        latencies = {each is traced: _latency_ns(each, core) for each in order}
-        pairs.append((latencies[False], latencies[True]))
+    with load_series(core) as series:
+        for number in range(_PAIRS):
+            order = (plain, traced) if number % 2 else (traced, plain)
+            latencies = {each is traced: _latency_ns(each, series) for each in order}
+            pairs.append((latencies[False], latencies[True]))
     ratio = median_interval([with_tracing / without for without, with_tracing in pairs])
     if ratio.low is None or ratio.high is None:
         raise BenchError(f"{_PAIRS} pairs are too few for an interval.")
@@ -67,9 +68,9 @@ def _compare(plain: LoadRun, traced: LoadRun, core: int | None) -> Figures:
     }
 
 
-def _latency_ns(load_run: LoadRun, core: int | None) -> float:
+def _latency_ns(load_run: LoadRun, series: LoadSeries) -> float:
     """Return the median latency; the traced queries, the slower ones, count by their share."""
-    step = only_step(run_scenario(load_run, core))
+    step = only_step(series.run_scenario(load_run))
     latency_ns = nanoseconds_at(step.latency, 50)
     if latency_ns is None:
         raise BenchError("No latency was measured.")
@@ -86,9 +87,10 @@ TRACING = Case(
     title="What tracing every 100th query costs",
     text=f"""\
 The latency of one query after another over HTTP, with `load.tracing.sampleEvery: {_EVERY}` and
-without, on the same server: {_PAIRS} pairs of runs, whose order alternates. The latency is the
-median of a run; with tracing, the median of its traced queries counts by their share of 1 %, so
-that what they cost is not lost. The ratio is the median over the pairs, with its 95 % interval.
+without, on the same server: {_PAIRS} pairs of runs by one process, whose order alternates. The
+latency is the median of a run; with tracing, the median of its traced queries counts by their share
+of 1 %, so that what they cost is not lost. The ratio is the median over the pairs, with its 95 %
+interval.
 
 The tiny model adds four numbers, so that nearly all of its latency is the server and the client;
 squeezenet1_1 computes for some milliseconds.""",

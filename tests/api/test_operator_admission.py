@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from inferometer_operator.manifests.config_maps import result_config_map
-from inferometer_operator.manifests.fleet_service import fleet_service
 from inferometer_operator.manifests.load_job import load_job
+from inferometer_operator.manifests.load_service import load_service
 from inferometer_operator.manifests.owner import Owner
 from inferometer_operator.manifests.server_job import server_job
 from support.admission import changed, refusal
@@ -132,11 +132,13 @@ def test_the_operators_token_creates_only_children_of_runs(stage: Stage, thief: 
     """Each field that gives more rights, and each object without a run, is refused."""
     owner = Owner("a-run", stage.namespace, UID)
     run = read(a_run(server={"replicas": 2}, load={"workers": 2}))
+    service = load_service(run, owner)
+    assert service is not None
     result = result_config_map(b"result", owner, index=0, count=1, sha256="0" * 64)
     for kind, made, changes in (
         ("Job", server_job(run, owner, PLAIN), JOBS),
         ("Job", load_job(run, owner, PLAIN), {}),
-        ("Service", fleet_service(owner), SERVICES),
+        ("Service", service, SERVICES),
         ("ConfigMap", result, CONFIG_MAPS),
     ):
         assert refusal(thief, kind, stage.namespace, made) == ""

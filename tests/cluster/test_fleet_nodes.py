@@ -17,7 +17,7 @@ from inferometer_api.plan.cluster_objects import (
     LOADGEN,
     RESULT_FILE,
     RUN_LABEL,
-    fleet_name,
+    load_service_name,
 )
 from inferometer_api.results.result import ResultDocument
 from support.cluster.cluster import Cluster
@@ -180,7 +180,7 @@ def _measured_as_one(cluster: Cluster, namespace: str, master: str) -> list[tupl
         partial(holds, cluster, namespace, "whole", "Finished"), "the end", deadline_seconds=60
     )
     left = cluster.get("services", "--namespace", namespace)["items"]
-    assert fleet_name("whole") not in {each["metadata"]["name"] for each in left}
+    assert load_service_name("whole") not in {each["metadata"]["name"] for each in left}
     apart_ns = max(ahead.values()) * 10**9
     return [(each.start_offset_nanoseconds, apart_ns) for each in step.workers if apart_ns]
 

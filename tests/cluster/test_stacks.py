@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,11 +10,62 @@ import pytest
 from support.cluster.cluster import Cluster
 from support.cluster.images import images
 from support.cluster.stack_images import MLSERVER, digest_of, mlserver_image
-from support.node_runs import condition, make_run, status, wait_for
+from support.node_runs import condition, make_run, run_result, status, wait_for
 from support.operator_installed import operator_installed
 
 _SERVING = "docker.io/library/inferometer-serving"
 _RESOURCES = {"resources": {"cpu": "500m", "memory": "1Gi"}}
+# A server that sends a span of each sampled request, to where OpenTelemetry's variables say. The
+# chart replaces words in braces, so the program has none.
+_WITH_SPANS = """
+import json, os, sys, time, urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+URL = os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]
+
+def send(traceparent, began, ended):
+    _, trace, parent, _ = traceparent.split("-")
+    span = dict(
+        traceId=trace, parentSpanId=parent, spanId=os.urandom(8).hex(), name="predict",
+        startTimeUnixNano=str(began), endTimeUnixNano=str(ended),
+    )
+    name = dict(key="service.name", value=dict(stringValue="theirs"))
+    group = dict(resource=dict(attributes=[name]), scopeSpans=[dict(spans=[span])])
+    body = json.dumps(dict(resourceSpans=[group])).encode()
+    kind = dict([("Content-Type", "application/json")])
+    urllib.request.urlopen(urllib.request.Request(URL, body, kind), timeout=5).read()
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+
+    def answer(self, value):
+        body = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def do_GET(self):
+        tensor = dict(datatype="FP32", shape=[-1, 4])
+        self.answer(dict(
+            name=sys.argv[2], version="1", versions=["1"], platform="theirs", extensions=[],
+            inputs=[dict(tensor, name="x")], outputs=[dict(tensor, name="y")],
+        ))
+
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        began = time.time_ns()
+        time.sleep(0.02)
+        ended = time.time_ns()
+        self.answer(dict(model_name=sys.argv[2], outputs=[dict(request["inputs"][0], name="y")]))
+        if self.headers["traceparent"]:
+            send(self.headers["traceparent"], began, ended)
+
+ThreadingHTTPServer(("0.0.0.0", int(sys.argv[1])), Handler).serve_forever()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +102,12 @@ def namespace(cluster: Cluster) -> Iterator[str]:
                 "command": [*command, *(word for pair in arguments.items() for word in pair)],
                 "httpPort": 9000,
                 "grpcPort": 9001,
-            }
+            },
+            "with-spans": {
+                "image": f"{_SERVING}@{digest_of(serving)}",
+                "command": ["python3", "-c", _WITH_SPANS, "{httpPort}", "{modelName}"],
+                "httpPort": 9000,
+            },
         },
     }
     with operator_installed(cluster, "stacks", values) as name:
@@ -79,6 +136,26 @@ def test_a_launched_server_is_measured(
     assert not any("error" in each.lower() for each in scenario.get("reasons", ()))
 
 
+def test_spans_of_a_server_of_others_join_the_timeline(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    """Its pod finds the load generator's receiver by the Service of the run."""
+    make_run(
+        *(cluster, namespace, "with-spans"),
+        server={"runtime": "Custom", "custom": {"name": "with-spans"}, **_RESOURCES},
+        load={"tensors": "Json", "tracing": {"sampleEvery": 2, "receiverPort": 4318}},
+    )
+    wait_for(cluster, namespace, "with-spans", "Complete")
+    found = run_result(cluster, namespace, "with-spans", tmp_path).scenarios[0].steps[0].tracing
+    assert found is not None
+    assert found.joined == found.sampled > 5, found.notes
+    parts = {f"{each.service} {each.name}": each.median_nanoseconds for each in found.parts}
+    assert parts["theirs predict"] >= 20_000_000
+    assert {"wire request", "wire reply"} <= parts.keys()
+    (clock,) = found.clocks
+    assert clock.error_nanoseconds > 0, "the offset of another pod's clock is estimated"
+
+
 def test_a_server_that_the_admin_does_not_allow_is_refused(
     cluster: Cluster, namespace: str
 ) -> None:
@@ -88,4 +165,4 @@ def test_a_server_that_the_admin_does_not_allow_is_refused(
     wait_for(cluster, namespace, "mine", "Failed")
     accepted = condition(cluster, namespace, "mine", "Accepted")
     assert accepted["reason"] == "NotAllowed"
-    assert "allowedServers: theirs" in accepted["message"]
+    assert "allowedServers: theirs, with-spans" in accepted["message"]

@@ -18,8 +18,8 @@ from inferometer_api.plan.cluster_objects import (
     RUN_UID_LABEL,
     SERVER,
     begun_name,
-    fleet_name,
     inference_name,
+    load_service_name,
     workload_name,
 )
 from inferometer_api.plan.exporting import ExportReport
@@ -144,7 +144,7 @@ class PretendCluster(PretendApi):
             "load": self.own(self.load),
             "plan": self.own(f"ConfigMap/{name}-load"),
             "begun": self.own(f"ConfigMap/{begun_name(name)}"),
-            "fleet": self.own(f"Service/{fleet_name(name)}"),
+            "loadService": self.own(f"Service/{load_service_name(name)}"),
             "workload": self.own(self.workload),
         }
         there = [self.run, *filter(None, children.values()), *self.pods.values()]

@@ -71,6 +71,8 @@ _FIELDS_OF: Mapping[str, tuple[str, ...]] = {
     "openvino": ("spec.server.precision",),
 }
 """The fields that an engine takes."""
+_OWN = "spec.server.onnxRuntime"
+"""The choices of ONNX Runtime alone."""
 _BITS: Mapping[str, int] = {"FP32": 32, "TF32": 19, "BF16": 16, "FP16": 16, "INT8": 8}
 _OPTION_FIELDS: Mapping[ProviderOption, str] = {
     "CudaGraph": "cudaGraph",
@@ -260,6 +262,8 @@ def _changes(present: MeasuredVariant, other: MeasuredVariant) -> tuple[str, ...
         is_left_out = _has(present.settings, path) and not _has(other.settings, path)
         if is_left_out and path.startswith(_FIELDS_OF[other.engine]):
             found.append(f"{path}={default}")
+    if other.engine == "openvino" and any(each.startswith(_OWN) for each in present.settings):
+        found.append(f"{_OWN}=null")  # OpenVINO refuses them
     return tuple(found)
 
 

@@ -1,6 +1,6 @@
 """Evidence for advice on a CPU, from timings of a model, its variants and its layers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from inferometer_analysis.advice import Evidence
@@ -9,7 +9,7 @@ from inferometer_analysis.layer_work import graph_layers
 from inferometer_analysis.measured_variants import failed_variants, measured_variants
 from inferometer_analysis.samples import Interval, total
 from inferometer_api.layers.graph import LayerGraph
-from inferometer_api.layers.timings import KernelTiming, LayerTimings
+from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.layers.variants import ModelVariant, Rewriting, named_variant
 
 PRECISION = "FP32"
@@ -22,7 +22,7 @@ class CpuTimings:
     graph: LayerGraph
     measured: LayerTimings
     """The variants, of which the present one is named, and timings of layers."""
-    known: Iterable[KernelTiming] = ()
+    known: LayerTimings | None = None
     """Further timings of layers, of the same machine and engines."""
     addresses: Mapping[str, str] | None = None
     """Of the files of rewritten models, by the name of the variant; None: they were not kept."""
@@ -46,7 +46,8 @@ def cpu_evidence(timings: CpuTimings) -> Evidence | None:
     present = measured.pop(timings.measured.present, None)
     if present is None:
         return None
-    kernels = [*timings.known, *timings.measured.kernels]
+    known = timings.known.kernels if timings.known else []
+    kernels = [*known, *timings.measured.kernels]
     has_bound = present.precision in ("", PRECISION)
     own = {
         each.key: timing_interval(each)

@@ -1,6 +1,7 @@
 """Advice follows from timings by Benanza's questions, and states what it predicts."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,12 +17,16 @@ from inferometer_analysis.bound import lower_bound, timing_interval
 from inferometer_analysis.layer_work import GraphLayer
 from inferometer_analysis.samples import Interval, total
 from inferometer_api.layers.timings import KernelTiming
+from inferometer_api.spec.overrides import with_override
+from inferometer_api.spec.run import BenchmarkRun
 from inferometer_results.layers.advice_report import (
+    AdviceTrial,
     AdvisedModel,
     advice_sentences,
     model_advice,
 )
 from support.layer_graphs import MACHINE
+from support.runs import a_run
 
 ROUNDS = tuple(range(1000, 1100, 10))
 PRESENT = MeasuredVariant("onnxruntime", "FP32", 1, ROUNDS)
@@ -218,6 +223,32 @@ def test_optimisation_fusion_and_quantisation_become_settings() -> None:
     assert "INT8 on openvino; outputs differ by at most 0.02" in _of(found, "Q6").sentence
 
 
+def test_another_engine_leaves_the_choices_of_onnx_runtime_out() -> None:
+    """OpenVINO refuses them, so the advice could not be applied as it stands."""
+    served = replace(PRESENT, graph_optimization="Basic")
+    found = advise(Evidence(served, (MeasuredVariant("openvino", "FP32", 1, _times(0.8)),)))
+    assert _of(found, "Q3").settings == (
+        "spec.server.runtime=OpenVino",
+        "spec.server.precision=FP32",
+        "spec.server.onnxRuntime=null",
+    )
+    applied: dict[str, Any] = a_run(server={"onnxRuntime": {"graphOptimization": "Basic"}})
+    for path, _, value in (each.partition("=") for each in _of(found, "Q3").settings):
+        with_override(applied, path, value)
+    assert BenchmarkRun.model_validate(applied).spec.server.onnx_runtime is None
+
+
+@pytest.mark.parametrize(("rounds", "is_named"), [(3, True), (6, False)])
+def test_a_gain_of_few_rounds_says_why_it_has_no_interval(rounds: int, *, is_named: bool) -> None:
+    """A median of three has no 95 % interval."""
+    found = advise(Evidence(PRESENT, (MeasuredVariant("onnxruntime", "FP32", 2, _times(0.6)),)))
+    gain = paired_gain(ROUNDS[:rounds], _times(0.7)[:rounds])
+    model = AdvisedModel("net", MACHINE, Evidence(PRESENT, ()))
+    report = model_advice(model, found, AdviceTrial(achieved={0: gain}))
+    (line,) = (each for each in advice_sentences(report) if "Achieved gain" in each)
+    assert ("no interval: it takes six rounds" in line) is is_named
+
+
 def test_a_question_whose_variants_are_not_faster_says_what_was_tried() -> None:
     """What the framework adds stays listed, with the settings that do not remove it."""
     slower = MeasuredVariant("onnxruntime", "FP32", 1, _times(1.1), graph_optimization="Extended")
@@ -234,3 +265,12 @@ def test_a_question_whose_variants_are_not_faster_says_what_was_tried() -> None:
         _of(found, "Q4").why_not == "Tried and not faster beyond noise: the optimisation Extended."
     )
     assert _of(found, "Q5").why_not == "No pattern was found."
+
+
+@pytest.mark.parametrize(("slowdown", "is_named"), [(0.05, False), (0.25, True)])
+def test_advice_from_a_slow_machine_is_doubtful(slowdown: float, *, is_named: bool) -> None:
+    """Layers that the database has from a faster moment promise more than there is."""
+    report = model_advice(
+        AdvisedModel("net", MACHINE, Evidence(PRESENT, ()), slowdown=slowdown), []
+    )
+    assert any("took 25 % longer" in note for note in report.notes) is is_named

@@ -7,7 +7,7 @@ import pytest
 from docgen.refusals import run_with
 
 from inferometer_api.plan.availability import unavailable
-from inferometer_api.plan.launch import server_containers
+from inferometer_api.plan.launch import server_containers, spans_url
 from inferometer_api.runtimes.descriptor import (
     FetchedLayout,
     FieldLimit,
@@ -42,6 +42,51 @@ def _run(runtime: str) -> BenchmarkRun:
     server = {"runtime": runtime, **custom}
     run = an_external_run() if runtime == "External" else a_run(server=server)
     return BenchmarkRun.model_validate(run)
+
+
+def _traced(runtime: str, **spec: Any) -> BenchmarkRun:
+    run = a_run(
+        server={"runtime": runtime, "threads": 1},
+        load={"tracing": {"sampleEvery": 10, "receiverPort": 4318}},
+        **spec,
+    )
+    run["metadata"]["namespace"] = "team"
+    return BenchmarkRun.model_validate(run)
+
+
+def test_servers_are_given_the_address_of_the_receiver_of_spans() -> None:
+    """By OpenTelemetry's variables, and Triton by its own options."""
+    run = _traced("Triton")
+    url = spans_url(run, "Cluster")
+    assert url == "http://load-a-run.team.svc:4318/v1/traces"
+    assert spans_url(run, "Local") == "http://127.0.0.1:4318/v1/traces"
+    launch = launch_of(run.spec)
+    (server,) = server_containers(run, launch, replace(START, spans_url=url))
+    assert server.env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] == url
+    assert server.env["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] == "http/protobuf"
+    assert f"--trace-config=opentelemetry,url={url}" in server.command
+    assert "--trace-config=mode=opentelemetry" in server.command
+    (plain,) = server_containers(run, launch, START)
+    assert not [word for word in plain.command if word.startswith("--trace-config")]
+    assert not [name for name in plain.env if name.startswith("OTEL")]
+
+
+def test_a_run_without_a_receiver_takes_no_spans() -> None:
+    """Neither without tracing nor with the runtimes' own spans alone."""
+    for load in ({}, {"tracing": {"sampleEvery": 10}}):
+        assert spans_url(BenchmarkRun.model_validate(a_run(load=load)), "Cluster") == ""
+
+
+@pytest.mark.parametrize(("port", "is_refused"), [(4318, False), (8080, True)])
+def test_the_receiver_of_a_pod_leaves_the_operators_port_alone(
+    port: int, *, is_refused: bool
+) -> None:
+    """Only in a cluster: a local run has no such port."""
+    load = {"tracing": {"sampleEvery": 10, "receiverPort": port}}
+    run = BenchmarkRun.model_validate(a_run(load=load))
+    refusals = unavailable(run, place="Cluster")
+    assert ["receiverPort" in each for each in refusals] == [True] * is_refused
+    assert unavailable(run, place="Local") == ()
 
 
 @pytest.mark.parametrize("runtime", get_args(Runtime))

@@ -11,7 +11,6 @@ import aiohttp
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from inferometer_api.spec.load import Tracing
 from inferometer_loadgen.run.faults import NotAvailableError
 from inferometer_loadgen.run.otlp_receiver import OtlpReceiver
 from inferometer_loadgen.run.step_tracing import open_receiver
@@ -34,7 +33,7 @@ def received(act: Callable[[OtlpReceiver, str, aiohttp.ClientSession], Awaitable
 
     async def main() -> None:
         receiver = OtlpReceiver()
-        port = await receiver.listen(0)
+        port = await receiver.listen("127.0.0.1", 0)
         try:
             async with aiohttp.ClientSession() as client:
                 await act(receiver, f"http://127.0.0.1:{port}", client)
@@ -113,7 +112,7 @@ def test_a_port_in_use_refuses_the_run() -> None:
     """The sentence names the setting, the port and what to do."""
 
     async def main(port: int) -> None:
-        async with open_receiver(Tracing(sample_every=1, receiver_port=port)):
+        async with open_receiver(port, "Local"):
             raise AssertionError("The port was free.")
 
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -12,7 +12,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from inferometer_api.results.tracing import UNATTRIBUTED, StepTracing
 from inferometer_loadgen.record.request_tracer import ClientTrace
-from inferometer_loadgen.tracing.clocks import ClientClock, ServerClock, clock_offset
+from inferometer_loadgen.tracing.clocks import (
+    ClientClock,
+    ServerClock,
+    clock_movement,
+    clock_offset,
+)
 from inferometer_loadgen.tracing.join import (
     MOST_KEPT,
     covered_ns,
@@ -201,6 +206,23 @@ def test_the_bound_of_the_offset_holds(true: int, delays: list[tuple[int, int]])
     bounds = [(true - back, true + forth) for forth, back in delays]
     offset, error = clock_offset(bounds)
     assert abs(offset - true) <= error
+    assert clock_movement(bounds) == 0
+
+
+def test_a_clock_that_moves_meanwhile_is_named() -> None:
+    """A daemon sets the server's clock 70 ms ahead between two queries: no offset fits both."""
+    spans = [
+        span
+        for number, away_ms in ((1, 30), (2, 100))
+        for span in server_spans(
+            a_trace(number, 10), ("compute", 4), away_ns=away_ms * MS, boot_id="other"
+        )
+    ]
+    found = joined([a_trace(1, 10), a_trace(2, 10)], spans, server=FAR)
+    (note,) = found.notes
+    assert note.startswith("The clock of 10.0.0.9:8000 moved by 65.000 ms or more")
+    (clock,) = found.clocks
+    assert clock.error_nanoseconds >= 32 * MS
 
 
 @given(

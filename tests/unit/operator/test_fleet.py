@@ -5,8 +5,8 @@ import pytest
 
 from inferometer_api.plan.cluster_objects import LOADGEN, RUN_UID_LABEL
 from inferometer_api.plan.load_plan import LoadPlan
-from inferometer_operator.manifests.fleet_service import fleet_service
 from inferometer_operator.manifests.load_job import load_job
+from inferometer_operator.manifests.load_service import load_service
 from support.cluster_objects import bound, condition, started
 from support.condition_rows import a_cluster, over
 from support.manifests import FULL, OWNER, PLAIN, load_pod, mounts, read
@@ -34,7 +34,7 @@ def test_a_fleet_is_one_indexed_job() -> None:
         job = load_job(read(FLEET), OWNER, settings)
         for version in ("1.30", "1.34"):
             kubernetes_validate.validate(job, version, strict=True)
-            kubernetes_validate.validate(fleet_service(OWNER), version, strict=True)
+            kubernetes_validate.validate(load_service(read(FLEET), OWNER), version, strict=True)
         assert violations(job["spec"]["template"]["spec"]) == ()
     spec = job["spec"]
     assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 3, 3)
@@ -89,13 +89,13 @@ def test_the_plan_holds_the_masters_address() -> None:
     assert made == [
         "make Job/a-run-server",
         "make ConfigMap/a-run-load",
-        "make Service/fleet-a-run",
+        "make Service/load-a-run",
         "make Job/a-run-load",
     ]
     held = cluster.children["ConfigMap/a-run-load"]
     plan = LoadPlan.model_validate_json(held["data"]["plan.json"])
     assert plan.fleet is not None
-    assert (plan.fleet.host, plan.fleet.port) == ("a-run-load-0.fleet-a-run.team.svc", 5557)
+    assert (plan.fleet.host, plan.fleet.port) == ("a-run-load-0.load-a-run.team.svc", 5557)
     assert not plan.fleet.starts_workers
     assert plan.fleet.ready_deadline_seconds == plan.run.spec.server.ready_deadline_seconds
 
@@ -108,6 +108,22 @@ def test_a_run_of_one_process_has_no_service() -> None:
         cluster.children["ConfigMap/a-run-load"]["data"]["plan.json"]
     )
     assert plan.fleet is None
+
+
+def test_a_run_that_takes_spans_has_a_service_for_them() -> None:
+    """Servers find the receiver by the Service, which is made before the Job."""
+    cluster = a_cluster({"load": {"tracing": {"sampleEvery": 10, "receiverPort": 4318}}})
+    cluster.settle().schedule().start_server()
+    made = [write for write in cluster.writes if write.startswith("make ")]
+    assert made.index("make Service/load-a-run") < made.index("make Job/a-run-load")
+    (port,) = cluster.children["Service/load-a-run"]["spec"]["ports"]
+    assert (port["name"], port["port"], port["targetPort"]) == ("spans", 4318, 4318)
+    pod = cluster.children["Job/a-run-load"]["spec"]["template"]["spec"]
+    (loader,) = pod["containers"]
+    assert {each["containerPort"]: each["name"] for each in loader["ports"]}[4318] == "spans"
+    over(cluster.start_load().measure()).collect_garbage()
+    assert cluster.says("Finished") == ("True", "Complete")
+    assert "Service/load-a-run" not in cluster.children
 
 
 def test_pod_0_reports_for_a_fleet() -> None:
@@ -124,7 +140,7 @@ def test_pod_0_reports_for_a_fleet() -> None:
     assert cluster.settle().says("Measuring") == ("True", "Measuring")
     over(cluster).collect_garbage()
     assert cluster.says("Finished") == ("True", "Complete")
-    assert "Service/fleet-a-run" not in cluster.children
+    assert "Service/load-a-run" not in cluster.children
 
 
 def test_a_worker_without_a_node_is_reported() -> None:
@@ -147,5 +163,5 @@ def test_a_fleet_that_is_taken_back_leaves_nothing(cleanup: str) -> None:
     else:
         cluster.run["spec"]["suspend"] = True
     cluster.settle().collect_garbage()
-    assert not cluster.children.keys() & {"Service/fleet-a-run", "Job/a-run-load"}
+    assert not cluster.children.keys() & {"Service/load-a-run", "Job/a-run-load"}
     assert not [each for each in cluster.pods if LOADGEN in each]

@@ -49,7 +49,7 @@ def test_a_run_at_which_the_operator_always_fails_is_failed() -> None:
         ("InferenceService", "kserve-a", "u-InferenceService/kserve-a"),
         ("ConfigMap", "a-load", "u-ConfigMap/a-load"),
         ("ConfigMap", "a-begun", "u-ConfigMap/a-begun"),
-        ("Service", "fleet-a", "u-Service/fleet-a"),
+        ("Service", "load-a", "u-Service/load-a"),
         ("Workload", "a-workload", "u-Workload/a-workload"),
     ]
 

@@ -511,3 +511,19 @@ def test_bricks_have_the_energy_that_a_run_reported_on_the_processor(tmp_path: P
         row = JournalRow("2026-02-01T00:00:00.000Z", "ann", "retract", "the wrong node")
         store.note(kept.id, row)
         assert energies() == [None, None]
+
+
+def test_a_bound_on_a_slow_machine_is_doubtful() -> None:
+    """Layers that were timed on a faster machine promise more than the model can gain."""
+    now, known = (
+        _bound().model_copy(update={"reference_nanoseconds": each}) for each in (1_200, 1_000)
+    )
+    (found,) = [
+        each
+        for each in bound_sentences(bound_report("net", "FP32", PLAIN, known, now))
+        if "was slow" in each
+    ]
+    assert "took 20 % longer" in found
+    assert found.endswith("the latency is too long by about as much. Measure again.")
+    quiet = bound_sentences(bound_report("net", "FP32", PLAIN, now, now))
+    assert not any("was slow" in each for each in quiet)

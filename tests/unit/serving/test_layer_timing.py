@@ -74,6 +74,7 @@ def test_a_long_run_may_lose_the_cpu_for_a_moment(monkeypatch: pytest.MonkeyPatc
     ("run_ms", "expected_runs"),
     [
         pytest.param(60, 1, id="one of one that is warm after its cold run"),
+        pytest.param(12, 1, id="one of one that the item says is long"),
         pytest.param(4, 2, id="two of a long one, which takes more than the round should"),
         pytest.param(1, 5, id="as many as fill the round"),
         pytest.param(0.1, 8, id="no more of a short one than it may have"),
@@ -86,7 +87,9 @@ def test_a_round_has_as_many_warm_runs_as_fill_it(
     machine = Machine(repeat((run_ms, False)))
     monkeypatch.setattr("time.perf_counter_ns", lambda: machine.now_ns)
     monkeypatch.setattr(timing, "_preemptions", lambda: 0)
-    item = Item("brick", lambda: machine, rounds_wanted=3, runs_ns=5 * MS, most_runs=8)
+    item = Item(
+        "brick", lambda: machine, rounds_wanted=3, runs_ns=5 * MS, most_runs=8, long_ns=10 * MS
+    )
     time_items([item], lambda *_: None)
     assert item.runs == 1 + 3 * (1 + expected_runs)
 

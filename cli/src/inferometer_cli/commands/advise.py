@@ -105,13 +105,15 @@ def _advice(
         return advised, advise_on_gpu(gpu.evidence, gpu.more)
     from inferometer_analysis.advice import advise as advise_on_cpu
     from inferometer_analysis.cpu_evidence import cpu_evidence
+    from inferometer_results.layers.slowness import slowdown
 
     timings = _timings(uri, settings, database)
     evidence = cpu_evidence(timings)
     if evidence is None:
         raise FailedError("ONNX Runtime does not take this model, so there is nothing to compare.")
     machine = timings.measured.machine
-    advised = AdvisedModel(uri, machine, evidence, size, timings.not_measured)
+    slower = slowdown(timings.measured, timings.known)
+    advised = AdvisedModel(uri, machine, evidence, size, timings.not_measured, slower)
     return advised, advise_on_cpu(evidence)
 
 
@@ -133,7 +135,7 @@ def _timings(uri: str, settings: "LayerSettings", database: str | None) -> "CpuT
     return CpuTimings(
         found.graph,
         found.measured.model_copy(update={"present": present.name}),
-        () if found.known is None else found.known.kernels,
+        found.known,
         {each.name: model_uri(str(each.model)) for each in variants if each.rewriting},
         reasons,
     )

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from inferometer_api.plan.cluster_objects import DEFAULT_PORTS
 from inferometer_api.plan.fetch_commands import fetch_command, fetch_other_command
-from inferometer_api.plan.launch import load_plan, server_containers
+from inferometer_api.plan.launch import load_plan, server_containers, spans_url
 from inferometer_api.plan.load_plan import PlannedServer, StartEvidence
 from inferometer_api.results.result import Outcome
 from inferometer_api.runtimes.descriptor import LOOPBACK, Listen, ServerLaunch, ServerStart
@@ -182,6 +182,7 @@ async def start_server(
         other_models=model.others,
         manifest_file=model.manifest_file,
         allow_python_steps=allow_python_steps and model.manifest_file is not None,
+        spans_url=spans_url(run, "Local"),
     )
     server = server_containers(run, launch, start)[0]
     ready_by = asyncio.get_running_loop().time() + run.spec.server.ready_deadline_seconds

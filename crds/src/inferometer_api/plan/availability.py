@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import assert_never
 
-from inferometer_api.plan.cluster_objects import HOSTNAME_LABEL
+from inferometer_api.plan.cluster_objects import HOSTNAME_LABEL, LOADGEN_PORT
 from inferometer_api.plan.result_folder import export_address
 from inferometer_api.runtimes.descriptor import Place, RuntimeDescriptor
 from inferometer_api.runtimes.launch_refusals import UNAVAILABLE
@@ -292,10 +292,10 @@ def _load(spec: RunSpec, descriptor: RuntimeDescriptor, place: Place) -> Iterato
         yield f"spec.load.headersSecret: {_NO_SECRETS}; name a file in spec.load.headersFile."
     if place == "Cluster" and load.headers_file is not None:
         yield f"spec.load.headersFile: {_NO_FILES}; name a Secret in spec.load.headersSecret."
-    if place == "Cluster" and load.tracing is not None and load.tracing.receiver_port is not None:
+    if place == "Cluster" and load.receiver_port == LOADGEN_PORT:
         yield (
-            "spec.load.tracing.receiverPort: the receiver listens on 127.0.0.1, which the pods of "
-            "servers cannot reach; leave it out."
+            f"spec.load.tracing.receiverPort: the load generator answers the operator at port "
+            f"{LOADGEN_PORT} of its pod; use another one, such as 4318."
         )
     yield from _too_many_clients(spec, load)
 

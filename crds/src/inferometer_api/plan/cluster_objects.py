@@ -111,12 +111,12 @@ def begun_name(run_name: str) -> str:
     return f"{_stem(run_name)}-begun"
 
 
-def fleet_name(run_name: str) -> str:
-    """Return the name of the headless Service of a run's fleet.
+def load_service_name(run_name: str) -> str:
+    """Return the name of the headless Service of a run's load pods.
 
     The prefix makes it start with a letter, as a Service's name must.
     """
-    return f"fleet-{_stem(run_name)}"
+    return f"load-{_stem(run_name)}"
 
 
 def result_name(run_name: str, run_uid: str, part: int) -> str:

@@ -5,9 +5,11 @@ module starts no process.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
+from inferometer_api.plan.cluster_objects import load_service_name
 from inferometer_api.plan.credentials import NO_CREDENTIALS, Credentials
 from inferometer_api.plan.fetch_commands import option
 from inferometer_api.plan.load_plan import (
@@ -18,7 +20,13 @@ from inferometer_api.plan.load_plan import (
     PlannedServer,
 )
 from inferometer_api.plan.spec_warnings import spec_warnings
-from inferometer_api.runtimes.descriptor import ServerContainer, ServerLaunch, ServerStart
+from inferometer_api.runtimes.descriptor import (
+    LOOPBACK,
+    Place,
+    ServerContainer,
+    ServerLaunch,
+    ServerStart,
+)
 from inferometer_api.spec.resolve import is_launched
 from inferometer_api.spec.run import BenchmarkRun
 
@@ -32,7 +40,26 @@ def server_containers(
     """
     if run.spec.server.threads is None:
         raise ValueError("Only a resolved run has a server to start.")
-    return launch.containers(run, start)
+    server, *others = launch.containers(run, start)
+    if start.spans_url:
+        # As OpenTelemetry's SDKs read it; what an admin has set stays.
+        spans = {
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": start.spans_url,
+            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+        }
+        server = replace(server, env={**spans, **server.env})
+    return (server, *others)
+
+
+def spans_url(run: BenchmarkRun, place: Place) -> str:
+    """Return where other programs send the spans of a run by OTLP/HTTP; empty if it takes none."""
+    port = run.spec.load.receiver_port
+    if port is None:
+        return ""
+    host = LOOPBACK.host
+    if place == "Cluster":
+        host = f"{load_service_name(run.name)}.{run.metadata.namespace}.svc"
+    return f"http://{host}:{port}/v1/traces"
 
 
 def load_command(

@@ -87,7 +87,7 @@ RUNS = (
         "",
         "services",
         ("create", "delete", "get", "list", "watch"),
-        "the names of a fleet's pods, and the address of an External server",
+        "the names of load pods, and the address of an External server",
     ),
     Right(
         "discovery.k8s.io",

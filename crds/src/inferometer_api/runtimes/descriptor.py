@@ -84,6 +84,8 @@ class ServerStart:
     """The model's manifest, if the server runs its steps."""
     allow_python_steps: bool = False
     """Whether Python in the manifest may run in the server."""
+    spans_url: str = ""
+    """Where the server sends its spans by OTLP/HTTP; empty if nothing takes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

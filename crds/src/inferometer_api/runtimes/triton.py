@@ -1,7 +1,7 @@
 """Triton: NVIDIA's server, with a model repository that is generated from the spec."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from inferometer_api.runtimes.descriptor import (
     INSTANCE_ID,
@@ -91,8 +91,18 @@ def _containers(_: BenchmarkRun, start: ServerStart) -> tuple[ServerContainer, .
         f"--metrics-port={listen.metrics_port}",
         # Without batching in the spec, Triton would join up to four requests.
         "--backend-config=default-max-batch-size=0",
+        *(_trace_options(start.spans_url) if start.spans_url else ()),
     )
     return (ServerContainer(image="triton", command=command),)
+
+
+def _trace_options(spans_url: str) -> Iterator[str]:
+    """Yield what makes Triton trace the queries that carry a traceparent, and no others."""
+    for setting in (
+        *("mode=opentelemetry", "level=TIMESTAMPS", "rate=0", "count=-1"),
+        f"opentelemetry,url={spans_url}",
+    ):
+        yield f"--trace-config={setting}"
 
 
 def _on_gpu(server: Server) -> str | None:

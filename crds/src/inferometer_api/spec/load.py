@@ -119,9 +119,10 @@ Context (metadata with GRPC), and the result shows where its time went. 100 cost
 latency."""
 
     receiver_port: Annotated[int, Field(ge=1, le=65_535), Integral] | None = None
-    """Local runs: port of 127.0.0.1 at which the load generator takes spans of other servers by \
-OTLP/HTTP (POST /v1/traces, protobuf or JSON) during the run. 4318 is the usual one. Absent: \
-none; the servers that Inferometer starts need none."""
+    """Port at which the load generator takes spans of other servers by OTLP/HTTP (POST \
+/v1/traces, protobuf or JSON) during the run: of 127.0.0.1 in a local run, and in a cluster of the \
+Service load-NAME of the run. 4318 is the usual one. Servers that the run starts are given the \
+address. Absent: none; the runtimes OnnxRuntime and OpenVino need none."""
 
 
 class Load(Document):
@@ -181,6 +182,11 @@ carry the label inferometer.dev/allow-use=headers."""
 
     tracing: Tracing | None = None
     """Traces a sample of the queries through client and server. Absent: none."""
+
+    @property
+    def receiver_port(self) -> int | None:
+        """Where the load generator takes spans of other servers; None if it takes none."""
+        return None if self.tracing is None else self.tracing.receiver_port
 
     constraints: ClassVar[tuple[Rule, ...]] = (
         not_both("headersSecret", "headersFile"),

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from inferometer_api.plan.launch import spans_url
 from inferometer_api.plan.reports import ListeningReport
 from inferometer_api.results.cold_start import ColdStartRecord
 from inferometer_api.results.result import ScenarioResult, Step
@@ -53,7 +54,8 @@ async def open_load_executor(run: RunContext) -> AsyncIterator["LoadExecutor"]:
     ) as fleet:
         if fleet is not None:
             await fleet.wait_for_workers(run.progress.gathering)
-        async with open_receiver(run.plan.run.spec.load.tracing) as receiver:
+        port = run.plan.run.spec.load.receiver_port
+        async with open_receiver(port, run.plan.place) as receiver:
             with (
                 open_request_log(run.plan.request_log) as log,
                 tempfile.TemporaryDirectory(prefix="inferometer-data-") as folder,
@@ -128,7 +130,13 @@ class LoadExecutor:
         # The first connects and imports what later samples need.
         await self._sampling.sample()
         if load.tracing is not None:
-            self._tracing = RunTracing(load.tracing, run.servers, descriptions, self._receiver)
+            self._tracing = RunTracing(
+                load.tracing,
+                run.servers,
+                descriptions,
+                self._receiver,
+                spans_url(run.plan.run, run.plan.place),
+            )
             notes.update(dict.fromkeys(await self._tracing.prepare()))
         self._steps = LoadStepRunner(
             drivers=self._drivers(first, inputs, mixed),

@@ -1,4 +1,4 @@
-"""Receiver of spans: takes messages in OTLP/HTTP on loopback while a run measures."""
+"""Receiver of spans: takes messages in OTLP/HTTP while a run measures."""
 
 import asyncio
 import zlib
@@ -14,7 +14,6 @@ from inferometer_loadgen.tracing.spans import (
     read_protobuf,
 )
 
-LOOPBACK = "127.0.0.1"
 _PATH = "/v1/traces"
 _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
 _MOST_MESSAGE_BYTES = 16 << 20
@@ -33,9 +32,9 @@ class OtlpReceiver:
         self.notes: dict[str, None] = {}
         """What could not be taken or read, one sentence each."""
 
-    async def listen(self, port: int) -> int:
-        """Listen on loopback and return the port; raises OSError."""
-        return await self._endpoint.listen(LOOPBACK, port)
+    async def listen(self, host: str | None, port: int) -> int:
+        """Listen on an address, or on all if it is None, and return the port; raises OSError."""
+        return await self._endpoint.listen(host, port)
 
     async def close(self) -> None:
         """Stop listening."""

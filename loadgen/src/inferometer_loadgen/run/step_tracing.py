@@ -7,11 +7,12 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from inferometer_api.results.tracing import StepTracing
+from inferometer_api.runtimes.descriptor import LOOPBACK, Place
 from inferometer_api.spec.load import Tracing
 from inferometer_loadgen.drive import LoadDriver
 from inferometer_loadgen.record.request_tracer import ClientTrace
 from inferometer_loadgen.run.faults import NotAvailableError
-from inferometer_loadgen.run.otlp_receiver import LOOPBACK, OtlpReceiver
+from inferometer_loadgen.run.otlp_receiver import OtlpReceiver
 from inferometer_loadgen.server.control_plane import (
     ControlPlane,
     ServerDescription,
@@ -34,18 +35,22 @@ _MOST_OF_A_PROBE = 10
 
 
 @asynccontextmanager
-async def open_receiver(tracing: Tracing | None) -> AsyncIterator[OtlpReceiver | None]:
-    """Open the receiver of spans, if the run has one; raises NotAvailableError."""
-    if tracing is None or tracing.receiver_port is None:
+async def open_receiver(port: int | None, place: Place) -> AsyncIterator[OtlpReceiver | None]:
+    """Open the receiver of spans, if the run has one; raises NotAvailableError.
+
+    It listens on loopback, or on all addresses of a pod.
+    """
+    if port is None:
         yield None
         return
     receiver = OtlpReceiver()
     try:
-        await receiver.listen(tracing.receiver_port)
+        await receiver.listen(LOOPBACK.host if place == "Local" else None, port)
     except OSError as error:
+        where = LOOPBACK.host if place == "Local" else "the load generator's pod"
         raise NotAvailableError(
-            f"spec.load.tracing.receiverPort: Cannot listen on port {tracing.receiver_port} of "
-            f"{LOOPBACK}: {error.strerror}. End the program that uses it, or choose another port."
+            f"spec.load.tracing.receiverPort: Cannot listen on port {port} of {where}: "
+            f"{error.strerror}. End the program that uses it, or choose another port."
         ) from error
     try:
         yield receiver
@@ -62,6 +67,7 @@ class RunTracing:
         servers: Servers,
         descriptions: Sequence[ServerDescription],
         receiver: OtlpReceiver | None,
+        spans_url: str,
     ) -> None:
         self._sample_every = tracing.sample_every
         self._servers = servers
@@ -69,7 +75,7 @@ class RunTracing:
         self._have_settings = [TRITON_EXTENSION in each.extensions for each in descriptions]
         self._raised_level = False
         self._receiver = receiver
-        self._port = tracing.receiver_port
+        self._spans_url = spans_url or f"http://{LOOPBACK.host}:PORT/v1/traces"
 
     async def prepare(self) -> list[str]:
         """Let Triton trace with time stamps; return a sentence for each server that cannot."""
@@ -78,11 +84,10 @@ class RunTracing:
             found = await control.trace_settings()
             mode = found.get("trace_mode", "")
             if mode and mode != "opentelemetry":
-                port = self._port or "PORT"
                 notes.append(
                     f"The server at {control.address} sends no spans, because its trace mode is "
                     f"{mode}. Start it with --trace-config mode=opentelemetry and --trace-config "
-                    f"opentelemetry,url=http://{LOOPBACK}:{port}/v1/traces."
+                    f"opentelemetry,url={self._spans_url}."
                 )
             elif found.get("trace_level") == _OFF:
                 await control.trace_settings({"trace_level": [_TIMESTAMPS]})

@@ -42,8 +42,11 @@ def server_clocks(
     found: Mapping[str, Sequence[ReceivedSpan]],
     servers: Sequence[ServerClock],
     clock: ClientClock,
-) -> tuple[list[ServerClockOffset], dict[int, int]]:
-    """Return the offset of each server's clock, as documents and by the server's index."""
+) -> tuple[list[ServerClockOffset], dict[int, int], list[str]]:
+    """Return the offset of each server's clock, as documents and by the server's index, and notes.
+
+    A note names a clock that moved against the client's meanwhile.
+    """
     bounds: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for name, spans in found.items():
         trace = traces[name]
@@ -54,16 +57,22 @@ def server_clocks(
         begin = min(span_times(span, 0, clock)[0] for span in spans)
         end = max(span_times(span, 0, clock)[1] for span in spans)
         bounds[place].append((end - trace.first_byte_ns, begin - trace.sent_ns))
-    documents, offsets = [], {}
+    documents, offsets, notes = [], {}, []
     for place in sorted(bounds):
         offset, error = clock_offset(bounds[place])
+        if moved_ns := clock_movement(bounds[place]):
+            notes.append(
+                f"The clock of {servers[place].address} moved by {moved_ns / 1e6:.3f} ms or more "
+                "against the client's while queries were traced: times between them are off by "
+                "about as much. A daemon may have set one of the clocks."
+            )
         offsets[place] = offset
         documents.append(
             ServerClockOffset(
                 service=servers[place].address, offset_nanoseconds=offset, error_nanoseconds=error
             )
         )
-    return documents, offsets
+    return documents, offsets, notes
 
 
 def clock_offset(bounds: Sequence[tuple[int, int]]) -> tuple[int, int]:
@@ -72,5 +81,16 @@ def clock_offset(bounds: Sequence[tuple[int, int]]) -> tuple[int, int]:
     Each query bounds it: the server cannot have begun before the client sent, nor have ended after
     the reply arrived. The offset is the middle of what all of them allow, as in NTP.
     """
-    low, high = max(low for low, _ in bounds), min(high for _, high in bounds)
+    low, high = _allowed(bounds)
     return (low + high) // 2, abs(high - low + 1) // 2
+
+
+def clock_movement(bounds: Sequence[tuple[int, int]]) -> int:
+    """Return by how many ns, at least, a clock moved between queries; 0 if one offset fits all."""
+    low, high = _allowed(bounds)
+    return max(low - high, 0)
+
+
+def _allowed(bounds: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return the least and the largest offset that every query allows."""
+    return max(low for low, _ in bounds), min(high for _, high in bounds)

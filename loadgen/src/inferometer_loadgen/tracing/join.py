@@ -94,7 +94,7 @@ def step_tracing(  # noqa: PLR0913 - each is one source of a step's traces, and 
         by_trace[span.trace_id].append(span)
     own = {trace.trace_id.hex(): trace for trace in traces}
     found = {name: _with_event_parts(by_trace[name]) for name in own if name in by_trace}
-    clocks, offsets = server_clocks(own, found, servers, clock)
+    clocks, offsets, moved = server_clocks(own, found, servers, clock)
     joined = [
         _join(trace, found.get(name, []), offsets.get(trace.place % len(servers)), clock)
         for name, trace in own.items()
@@ -107,7 +107,7 @@ def step_tracing(  # noqa: PLR0913 - each is one source of a step's traces, and 
         sampled=len(joined),
         joined=len(with_server),
         clocks=clocks,
-        notes=[*notes, *_notes(joined, good, with_server)],
+        notes=[*notes, *moved, *_notes(joined, good, with_server)],
         queries=[
             _query(each, servers[each.trace.place % len(servers)].address, clock)
             for each in _kept(with_server or good, most_kept)

@@ -2,15 +2,14 @@
 
 from inferometer_api.plan.cluster_objects import (
     COMPONENT_LABEL,
-    FLEET_PORT,
     JOB_INDEX_LABEL,
     LOADGEN,
     LOADGEN_PORT,
     RUN_UID_LABEL,
     SERVER,
-    fleet_name,
     labels,
     load_name,
+    load_service_name,
 )
 from inferometer_api.plan.credentials import Credentials, credentials_below, secrets_of
 from inferometer_api.plan.fetch_commands import fetch_inputs_command
@@ -24,6 +23,7 @@ from inferometer_operator.manifests.exporter import (
     add_exporter,
     exporter_seconds,
 )
+from inferometer_operator.manifests.load_service import load_service_ports
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 from inferometer_operator.manifests.pod_spec import (
     HOST,
@@ -153,7 +153,7 @@ def _pod(run: BenchmarkRun, owner: Owner, settings: Settings) -> Manifest:
         # A claim may be bound to one node, which is then the server's too.
         spec["affinity"]["podAntiAffinity"] |= _apart_from_the_server(owner)
     if fleet_pods(run) > 1:
-        spec["subdomain"] = fleet_name(owner.name)
+        spec["subdomain"] = load_service_name(owner.name)
         spec["topologySpreadConstraints"] = [_spread(owner)]
     _place(spec, settings)
     return spec
@@ -186,8 +186,10 @@ def _container(run: BenchmarkRun, settings: Settings) -> Manifest:
         for name, path in (("NODE_NAME", "spec.nodeName"), ("POD_NAME", "metadata.name"))
     ]
     loader["ports"] = [{"name": SCRAPED_PORT, "containerPort": LOADGEN_PORT, "protocol": "TCP"}]
-    if fleet_pods(run) > 1:
-        loader["ports"].append({"name": "fleet", "containerPort": FLEET_PORT, "protocol": "TCP"})
+    loader["ports"] += [
+        {"name": name, "containerPort": port, "protocol": "TCP"}
+        for name, port in load_service_ports(run).items()
+    ]
     return loader
 
 

@@ -18,7 +18,7 @@ from inferometer_api.plan.fetch_commands import (
     pod_layout,
     pod_manifest,
 )
-from inferometer_api.plan.launch import server_containers
+from inferometer_api.plan.launch import server_containers, spans_url
 from inferometer_api.runtimes.descriptor import Listen, ServerContainer, ServerLaunch, ServerStart
 from inferometer_api.spec.address import INPUTS_FILE, MANIFEST_FILE, Address
 from inferometer_api.spec.run import BenchmarkRun
@@ -211,6 +211,7 @@ def _start(run: BenchmarkRun, launch: ServerLaunch, settings: Settings) -> Serve
         manifest_file=f"{_MODEL_FOLDER}/{MANIFEST_FILE}"
         if run.spec.model.runs_steps_in_server
         else None,
+        spans_url=spans_url(run, "Cluster"),
     )
 
 

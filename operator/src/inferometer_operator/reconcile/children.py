@@ -8,9 +8,9 @@ from inferometer_api.plan.cluster_objects import (
     LOADGEN,
     SERVER,
     begun_name,
-    fleet_name,
     inference_name,
     load_name,
+    load_service_name,
     server_name,
     workload_name,
 )
@@ -29,7 +29,7 @@ _KINDS: dict[ChildRole, ChildKind] = {
     "inference": "InferenceService",
     "plan": "ConfigMap",
     "begun": "ConfigMap",
-    "fleet": "Service",
+    "loadService": "Service",
     "workload": "Workload",
 }
 _COMPONENTS: dict[ChildRole, str] = {"server": SERVER, "load": LOADGEN}
@@ -64,7 +64,7 @@ def child_names(run_name: str) -> tuple[ChildName, ...]:
         "inference": inference_name(run_name),
         "plan": load_name(run_name),
         "begun": begun_name(run_name),
-        "fleet": fleet_name(run_name),
+        "loadService": load_service_name(run_name),
         "workload": workload_name(run_name),
     }
     return tuple(ChildName(role, kind, names[role]) for role, kind in _KINDS.items())

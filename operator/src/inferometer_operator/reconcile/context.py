@@ -5,9 +5,9 @@ from datetime import datetime
 
 from inferometer_api.plan.cluster_objects import (
     REPEAT_LABEL,
-    fleet_name,
     inference_name,
     load_name,
+    load_service_name,
     server_name,
 )
 from inferometer_api.plan.deadlines import GONE_SECONDS
@@ -95,9 +95,9 @@ class ReconcileContext:
         return load_name(self.name)
 
     @property
-    def fleet(self) -> str:
-        """The name of the Service of a fleet."""
-        return fleet_name(self.name)
+    def load_service(self) -> str:
+        """The name of the Service of the load pods."""
+        return load_service_name(self.name)
 
     @property
     def awaited_repeat(self) -> int | None:

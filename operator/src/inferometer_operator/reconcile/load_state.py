@@ -7,7 +7,6 @@ from typing import Literal
 from inferometer_api.plan.launch import load_plan
 from inferometer_api.plan.load_plan import LoadPlan, PlannedServer
 from inferometer_operator.manifests.config_maps import plan_config_map
-from inferometer_operator.manifests.fleet_service import fleet_service, planned_fleet
 from inferometer_operator.manifests.load_job import (
     credentials_of,
     inputs_path,
@@ -15,6 +14,7 @@ from inferometer_operator.manifests.load_job import (
     manifest_path,
     trace_paths,
 )
+from inferometer_operator.manifests.load_service import load_service, planned_fleet
 from inferometer_operator.manifests.owner import Manifest
 from inferometer_operator.manifests.workload import LOAD_PODS, add_to_pods
 from inferometer_operator.reconcile import pods
@@ -133,13 +133,14 @@ def plan_load_children(context: ReconcileContext, served: ServerProgress) -> Loa
             return LoadChildren(again=min(found.until, add_seconds(context.now, _AGENT_SECONDS)))
         plan = (plan_config_map(_plan(context, served.servers, found), owner),)
     # If the Job exists without its plan, its pod waits for the plan.
-    fleet = (fleet_service(owner),) if context.run.spec.load.workers > 1 else ()
+    service = load_service(context.run, owner)
     job = add_to_pods(load_job(context.run, owner, context.settings), additions)
-    make = plan if seen else (*plan, *fleet, job)
+    make = plan if seen else (*plan, *([] if service is None else [service]), job)
     faults = (
         child_fault(context, child, refusal, "")
         for child, refusal in context.observed.refused.items()
-        if child in {f"Job/{context.load}", f"ConfigMap/{context.load}", f"Service/{context.fleet}"}
+        if child
+        in {f"Job/{context.load}", f"ConfigMap/{context.load}", f"Service/{context.load_service}"}
     )
     return LoadChildren(create=make, fault=next(faults, None))
 

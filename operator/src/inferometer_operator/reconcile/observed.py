@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 Json = Mapping[str, Any]
 ChildKind = Literal["Job", "ConfigMap", "Service", "Workload", "InferenceService"]
 """Kinds of the objects that the operator creates for a run, except for its results."""
-ChildRole = Literal["load", "server", "inference", "plan", "begun", "fleet", "workload"]
+ChildRole = Literal["load", "server", "inference", "plan", "begun", "loadService", "workload"]
 """Roles of these objects: the Jobs of load and server, KServe's InferenceService instead of the
 server's Job, the load generator's plan, the record that the load's Job was created although no
-status can say so, the Service of a fleet, and the Workload by which Kueue admits the run."""
+status can say so, the Service of the load pods, and the Workload by which Kueue admits the run."""
 
 
 @dataclass(frozen=True, slots=True)

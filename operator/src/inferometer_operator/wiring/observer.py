@@ -260,7 +260,7 @@ class Observer:
         namespace, uid = metadata["namespace"], metadata["uid"]
         names = child_names(metadata["name"])
         # A Workload outlives the label that names its queue: it holds quota until it is deleted.
-        absent = absent_roles(run) | (set() if _is_fleet(run) else {"fleet"})
+        absent = absent_roles(run) | (set() if _has_load_service(run) else {"loadService"})
         wanted = [
             each for each in names if each.role not in absent and (not roles or each.role in roles)
         ]
@@ -349,9 +349,10 @@ def _lacks_node(pods: tuple[Json, ...]) -> bool:
     )
 
 
-def _is_fleet(run: Json) -> bool:
-    spec = run.get("spec") or {}
-    return (spec.get("load") or {}).get("workers", 1) not in {None, 1}
+def _has_load_service(run: Json) -> bool:
+    load = (run.get("spec") or {}).get("load") or {}
+    receives_spans = (load.get("tracing") or {}).get("receiverPort") is not None
+    return receives_spans or load.get("workers", 1) not in {None, 1}
 
 
 def load_pods(pods: Iterable[Json]) -> list[Json]:

@@ -11,6 +11,9 @@ from inferometer_api.layers.advice import AdviceGain, AdvicePiece, ModelAdvice
 from inferometer_api.layers.timings import LayerTimings, MachineState
 from inferometer_api.wording import counted
 from inferometer_results.layers.bound_report import variant_words
+from inferometer_results.layers.slowness import slow_sentence
+
+_TOO_FEW_ROUNDS = " (no interval: it takes six rounds)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class AdvisedModel:
     batch_size: int = 1
     not_measured: Mapping[str, str] = field(default_factory=dict)
     """Ways to run it that could not be measured, by name, with the reasons."""
+    slowdown: float = 0.0
+    """By which share the machine was slower than when layers were timed that the database has."""
 
 
 def model_advice(
@@ -71,8 +76,13 @@ def model_advice(
             for at, each in enumerate(advice)
         ],
         not_measured=dict(model.not_measured),
-        notes=notes(model.evidence),
+        notes=[*notes(model.evidence), *_slow_note(model.slowdown)],
     )
+
+
+def _slow_note(share: float) -> Iterator[str]:
+    if slow := slow_sentence(share):
+        yield f"{slow} Q1 and Q4 compare with it, and promise too much by about as much."
 
 
 def _gain(found: Interval) -> AdviceGain:
@@ -108,7 +118,10 @@ def advice_sentences(report: ModelAdvice) -> Iterator[str]:
         if each.achieved_gain is not None:
             served = each.predicted_served_gain
             of_it = "" if served is None else f"; predicted of that: {100 * served:.1f} %"
-            yield f"  Achieved gain:  {gain_words(each.achieved_gain)}, in served latency{of_it}"
+            few = "" if each.achieved_gain.low is not None else _TOO_FEW_ROUNDS
+            yield (
+                f"  Achieved gain:  {gain_words(each.achieved_gain)}{few}, in served latency{of_it}"
+            )
         elif each.why_not_applied:
             yield f"  Not applied: {each.why_not_applied}"
     if report.not_measured or report.notes:

@@ -20,6 +20,7 @@ from inferometer_api.layers.variants import named_variant
 from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.peaks import NodePeak, bandwidth_peak, product_peak
 from inferometer_api.wording import counted
+from inferometer_results.layers.slowness import slow_sentence, slowdown
 
 _MOST_NAMED = 10
 _DEFAULT = "Default"
@@ -89,6 +90,8 @@ class BoundReport:
     busy: Mapping[str, float] = field(default_factory=dict)
     """How long a GPU works for one inference, in ns, by the name of the variant."""
     floor: NoiseFloor = field(default_factory=NoiseFloor)
+    slowdown: float = 0.0
+    """By which share the machine was slower than when the fastest of its layers were timed."""
 
     @property
     def fastest(self) -> Interval | None:
@@ -155,6 +158,7 @@ def bound_report(
             if each.busy_nanoseconds is not None
         },
         floor=_floor(measured, [best[each.key] for each in layers if each.key in best]),
+        slowdown=slowdown(measured, known),
     )
 
 
@@ -220,6 +224,7 @@ def bound_document(report: BoundReport) -> dict[str, Any]:
             for name, each in report.measured.items()
         },
         "boundIsWrong": report.is_wrong,
+        "slowdown": report.slowdown,
         "noiseFloor": {
             "emptyKernelNanoseconds": report.floor.empty_kernel_ns or None,
             "referenceNanoseconds": report.floor.reference_ns or None,
@@ -310,6 +315,8 @@ def _measured_sentences(report: BoundReport) -> Iterator[str]:
             "CPU during every inference. The latency is too high, and the bound seems too low. "
             "Measure again on a quiet machine."
         )
+    if slow := slow_sentence(report.slowdown):
+        yield f"{slow} Next to the bound, the latency is too long by about as much. Measure again."
     if report.is_wrong:
         yield (
             "Bound wrong: it lies above the fastest measured latency. Its layers take longer alone "

@@ -15,12 +15,11 @@ from inferometer_analysis.bricks.predict import (
 from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.split import split
 from inferometer_api.layers.timings import LayerTimings, Timing
+from inferometer_results.layers.slowness import slow_sentence, slowdown
 from inferometer_results.quantity import percent
 
 BUSY = 0.05
 """The share of the machine's CPU time from which other processes make times doubtful."""
-SLOW = 0.1
-"""How much longer the reference may take than in the fastest measurement that is known."""
 STEADY = 0.03
 """The largest spread of a model with which its error counts."""
 _RUNS = 23
@@ -83,18 +82,6 @@ def error_document(found: ModelError) -> dict[str, Any]:
     }
 
 
-def slowdown(timings: LayerTimings, known: LayerTimings | None) -> float:
-    """Return by which share the machine was slower than at its fastest known; 0 if not known.
-
-    A CPU of a virtual machine can be slower for minutes, without a process that would show: what
-    the host runs on the other half of its core is not seen from within.
-    """
-    fastest = 0 if known is None else known.reference_nanoseconds
-    if not fastest or not timings.reference_nanoseconds:
-        return 0.0
-    return max(timings.reference_nanoseconds / fastest - 1, 0.0)
-
-
 def busy_sentence(timings: LayerTimings, known: LayerTimings | None) -> str:
     """Return a warning if the machine was busy or slow while bricks were timed, else nothing."""
     if timings.other_cpu_share > BUSY:
@@ -103,13 +90,8 @@ def busy_sentence(timings: LayerTimings, known: LayerTimings | None) -> str:
             f"The machine was not quiet: other processes took {share} of its CPU time meanwhile, "
             "which makes layers slower. Time them again with --again."
         )
-    slower = slowdown(timings, known)
-    if slower > SLOW:
-        return (
-            f"The machine was slow: the same matrix product took {percent(slower)} longer than in "
-            "the fastest measurement that the database has. Time them again with --again."
-        )
-    return ""
+    slow = slow_sentence(slowdown(timings, known))
+    return f"{slow} Time them again with --again." if slow else ""
 
 
 def error_sentences(errors: Sequence[ModelError], timings: LayerTimings) -> Iterator[str]:

@@ -285,7 +285,8 @@ def _read_exported(models: list[str]) -> "BrickSuite | None":
 
 
 def _document(found: _BrickRun) -> dict[str, Any]:
-    from inferometer_results.layers.brick_errors import error_document, slowdown
+    from inferometer_results.layers.brick_errors import error_document
+    from inferometer_results.layers.slowness import slowdown
 
     suite, everything = found.wanted.suite, found.everything
     return {

@@ -1,4 +1,4 @@
-"""The headless Service that gives the pods of a fleet their DNS names."""
+"""The headless Service that gives load pods DNS names: for a fleet, and for spans of servers."""
 
 from hashlib import sha256
 
@@ -7,37 +7,47 @@ from inferometer_api.plan.cluster_objects import (
     FLEET_PORT,
     LOADGEN,
     RUN_UID_LABEL,
-    fleet_name,
     load_name,
+    load_service_name,
 )
+from inferometer_api.plan.launch import fleet_pods
 from inferometer_api.plan.load_plan import PlannedFleet
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_operator.manifests.owner import Manifest, Owner, child_metadata
 
 
-def fleet_service(owner: Owner) -> Manifest:
-    """Return the headless Service of a run's load pods.
+def load_service(run: BenchmarkRun, owner: Owner) -> Manifest | None:
+    """Return the headless Service of a run's load pods; None if no pod looks for them by name.
 
     It publishes addresses before readiness: the pods become ready only by finding each other.
     """
+    ports = load_service_ports(run)
+    if not ports:
+        return None
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": child_metadata(owner, fleet_name(owner.name), LOADGEN),
+        "metadata": child_metadata(owner, load_service_name(owner.name), LOADGEN),
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
             "selector": {RUN_UID_LABEL: owner.uid, COMPONENT_LABEL: LOADGEN},
             "ports": [
-                {
-                    "name": "fleet",
-                    "port": FLEET_PORT,
-                    "targetPort": FLEET_PORT,
-                    "protocol": "TCP",
-                }
+                {"name": name, "port": port, "targetPort": port, "protocol": "TCP"}
+                for name, port in ports.items()
             ],
         },
     }
+
+
+def load_service_ports(run: BenchmarkRun) -> dict[str, int]:
+    """Return the ports of a run's load pods that others find by name."""
+    ports = {}
+    if fleet_pods(run) > 1:
+        ports["fleet"] = FLEET_PORT
+    if run.spec.load.receiver_port is not None:
+        ports["spans"] = run.spec.load.receiver_port
+    return ports
 
 
 def planned_fleet(run: BenchmarkRun, owner: Owner, token: str) -> PlannedFleet | None:
@@ -48,7 +58,7 @@ def planned_fleet(run: BenchmarkRun, owner: Owner, token: str) -> PlannedFleet |
     if run.spec.load.workers == 1:
         return None
     # The DNS name that Job and Service give to the pod of index 0.
-    host = f"{load_name(owner.name)}-0.{fleet_name(owner.name)}.{owner.namespace}.svc"
+    host = f"{load_name(owner.name)}-0.{load_service_name(owner.name)}.{owner.namespace}.svc"
     return PlannedFleet(
         host=host,
         port=FLEET_PORT,
