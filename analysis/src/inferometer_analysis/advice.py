@@ -73,6 +73,8 @@ _FIELDS_OF: Mapping[str, tuple[str, ...]] = {
 """The fields that an engine takes."""
 _OWN = "spec.server.onnxRuntime"
 """The choices of ONNX Runtime alone."""
+_LEAST_COVERAGE = 0.9
+"""Of the layers that take time, from which a bound says something about the model."""
 _BITS: Mapping[str, int] = {"FP32": 32, "TF32": 19, "BF16": 16, "FP16": 16, "INT8": 8}
 _OPTION_FIELDS: Mapping[ProviderOption, str] = {
     "CudaGraph": "cudaGraph",
@@ -193,6 +195,12 @@ def notes(evidence: Evidence) -> list[str]:
         found.append(f"{_UNANSWERED}: no layers were timed in {present.precision}.")
     elif not bound.covered:
         found.append(f"{_UNANSWERED}: they follow from timings of layers.")
+    elif not _is_ideal(bound):
+        operators = ", ".join(sorted({each.operator for each in bound.missing}))
+        found.append(
+            f"Q1 is not answered: {counted(len(bound.missing), 'layer')} without a timing "
+            f"({operators}) may take most of an inference."
+        )
     elif bound.sequential_ns >= now:
         found.append(
             f"Q1 is not answered. Bound wrong: its layers take {bound.sequential_ns / 1e6:.3f} ms "
@@ -216,13 +224,18 @@ def paired_gain(before: Sequence[float], after: Sequence[float]) -> Interval:
     return median_interval([1 - b / a for a, b in zip(before, after, strict=True)])
 
 
+def _is_ideal(bound: Bound) -> bool:
+    """Return whether what the bound leaves out can be no more than a small part of the model."""
+    return bound.coverage >= _LEAST_COVERAGE and not any(each.why_not for each in bound.missing)
+
+
 def _bounds(evidence: Evidence) -> Iterator[Advice]:
     bound, present = evidence.bound, evidence.present
     if bound is None or not bound.covered:
         return
     now = present.latency
     coverage = f"{100 * bound.coverage:.0f} % of the layers"
-    if bound.sequential_ns < now.value:
+    if bound.sequential_ns < now.value and _is_ideal(bound):
         yield Advice(
             "Q1",
             f"With the fastest known kernel for each layer, an inference takes "

@@ -147,7 +147,8 @@ def sentences_of(each: ProfiledStep) -> Iterator[str]:
             yield f"The profilers of layers and kernels together add {_milliseconds(deeper)}."
         layers = layers_of(profile)
         if not layers:
-            yield "The model has no layer that takes time."
+            if "Layer" not in profile.unavailable:
+                yield "The model has no layer that takes time."
             yield from profile.notes
             return
         total = sum(layer.latency_ns for layer in outermost(layers))

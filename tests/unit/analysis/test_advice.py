@@ -267,10 +267,40 @@ def test_a_question_whose_variants_are_not_faster_says_what_was_tried() -> None:
     assert _of(found, "Q5").why_not == "No pattern was found."
 
 
+@pytest.mark.parametrize(
+    ("untimed", "why_not", "is_answered"),
+    [
+        (0, "", True),
+        (1, "", True),
+        (5, "", False),
+        (1, "If has a graph of its own (control flow).", False),
+    ],
+)
+def test_a_bound_with_much_unknown_is_no_ideal_latency(
+    untimed: int, why_not: str, *, is_answered: bool
+) -> None:
+    """What has no timing counts as free: it may be all that takes time."""
+    layers = [
+        GraphLayer(at, f"l{at}", "If" if at >= 20 else "Conv", f"k{at}", why_not=why_not)
+        for at in range(20 + untimed)
+    ]
+    timings = {
+        f"k{at}": KernelTiming(
+            key=f"k{at}", engine="onnxruntime", precision="FP32", nanoseconds=10.0
+        )
+        for at in range(20)
+    }
+    evidence = Evidence(PRESENT, (), bound=lower_bound(layers, timings))
+    assert ("Q1" in [each.question for each in advise(evidence)]) is is_answered
+    named = [note for note in notes(evidence) if note.startswith("Q1 is not answered: ")]
+    assert bool(named) is not is_answered
+    assert all("without a timing (If) may take most of an inference" in note for note in named)
+
+
 @pytest.mark.parametrize(("slowdown", "is_named"), [(0.05, False), (0.25, True)])
 def test_advice_from_a_slow_machine_is_doubtful(slowdown: float, *, is_named: bool) -> None:
     """Layers that the database has from a faster moment promise more than there is."""
     report = model_advice(
         AdvisedModel("net", MACHINE, Evidence(PRESENT, ()), slowdown=slowdown), []
     )
-    assert any("took 25 % longer" in note for note in report.notes) is is_named
+    assert any("took 25.0 % longer" in note for note in report.notes) is is_named

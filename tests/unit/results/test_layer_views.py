@@ -523,7 +523,7 @@ def test_a_bound_on_a_slow_machine_is_doubtful() -> None:
         for each in bound_sentences(bound_report("net", "FP32", PLAIN, known, now))
         if "was slow" in each
     ]
-    assert "took 20 % longer" in found
+    assert "took 20.0 % longer" in found
     assert found.endswith("the latency is too long by about as much. Measure again.")
     quiet = bound_sentences(bound_report("net", "FP32", PLAIN, now, now))
     assert not any("was slow" in each for each in quiet)

@@ -168,3 +168,16 @@ def test_a_model_that_crashes_the_engine_costs_no_other_one(
     assert events[0]["reason"].endswith("cannot be found. It ended the engine's process (SIGSEGV).")
     assert [each["operator"] for each in events[2]["layers"].values()] == ["Neg"]
     assert opened == [*paths, ""]
+
+
+def test_a_model_of_strings_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    """No random input stands for text."""
+    tensors = [helper.make_tensor_value_info(name, TensorProto.STRING, [1, 4]) for name in "xy"]
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])], "net", tensors[:1], tensors[1:]
+    )
+    path = tmp_path / "net.onnx"
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    with pytest.raises(ModelRefusedError, match="One of its tensors is of type STRING"):
+        describe(read_graph(path, max_bytes=1_000_000), GraphSettings())

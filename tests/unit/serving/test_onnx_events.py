@@ -74,7 +74,7 @@ def test_the_nodes_of_a_loop_are_within_it() -> None:
     loop, add, relu = profile_of(events, runs=1).layers
     assert (loop.outer, add.outer, relu.outer) == (None, loop.index, None)
     assert add.durations_ns == (11_000,)
-    assert profile_of(events, runs=1).notes[0].startswith("1 layers run within loops")
+    assert profile_of(events, runs=1).notes[0].startswith("1 layer within loops")
 
 
 def test_the_profilers_own_time_is_taken_off_each_event() -> None:
@@ -87,6 +87,18 @@ def test_the_profilers_own_time_is_taken_off_each_event() -> None:
     add, relu = profile_of(events, 1, EventCost(1_000.0, 500.0, 150.0)).layers
     assert add.durations_ns == (7_400,)
     assert relu.durations_ns == (0,)
+
+
+def test_the_profilers_time_within_a_loop_is_taken_off_the_loop() -> None:
+    """Two events of 1 us each, and 0.5 us after each; no loop takes less than what is in it."""
+    events = [
+        *(_node(0, "Loop", 10, 40), _node(1, "Add", 12, 5), _node(1, "Add", 20, 6), _run(8, 60)),
+    ]
+    loop, add = profile_of(events, 1, EventCost(event_ns=1_000.0, between_ns=500.0)).layers
+    assert add.durations_ns == (9_000,)
+    assert loop.durations_ns == (40_000 - 1_000 - 2 * 1_000 - 2 * 500,)
+    least, _ = profile_of(events, 1, EventCost(event_ns=1_000.0, between_ns=20_000.0)).layers
+    assert least.durations_ns == (9_000,)
 
 
 @given(event=st.floats(0, 5e3), tensor=st.floats(0, 5e3), axis=st.floats(0, 5e3))

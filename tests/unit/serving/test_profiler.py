@@ -7,10 +7,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from inferometer_loadgen.run.profile_extension import step_profile
 from inferometer_serving.model.session import Interrupt
 from inferometer_serving.options import ServeOptions
 from inferometer_serving.profile import profiler
 from inferometer_serving.profile.layer_times import EngineProfile, LayerTimes, merged
+from inferometer_serving.profile.onnx_runtime import OnnxProfiledSession
 from inferometer_serving.profile.profiler import openings_left
 
 
@@ -73,3 +75,30 @@ def test_layers_that_a_set_clock_timed_are_left_out(
     notes = " ".join(found["notes"])
     assert len(layer["durationsNanoseconds"]) == 10 - left_out * found["openingIterations"][0]
     assert (f"those of {left_out} of {openings} openings are left out" in notes) is bool(left_out)
+
+
+def test_a_profile_that_the_disk_cuts_off_keeps_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole inferences need no file; the layers say what to free."""
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["y"])], "net", tensors[:1], tensors[1:]
+    )
+    path = tmp_path / "net.onnx"
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+
+    def cut_off(_: OnnxProfiledSession) -> None:
+        raise ValueError("unexpected end of data")
+
+    monkeypatch.setattr(OnnxProfiledSession, "events", cut_off)
+    options = ServeOptions(path, "net", profiling=True)
+    found = profiler.profile(options, profiler.ProfileRequest(iterations=10), Interrupt())
+    assert len(found["modelNanoseconds"]) == 10
+    assert found["layers"] == []
+    assert "is cut off: unexpected end of data" in found["layersMissing"]
+    assert "MiB free: free more" in found["layersMissing"]
+    profile = step_profile(found, ["Model", "Layer"])
+    assert profile.levels == ["Model"]
+    assert set(profile.unavailable) == {"Layer"}

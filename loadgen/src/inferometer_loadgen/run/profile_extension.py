@@ -19,10 +19,12 @@ def step_profile(answer: Mapping[str, Any], levels: Sequence[str]) -> StepProfil
 
     Raises ProfileRefusedError if it cannot be read.
     """
-    unavailable: dict[str, str] = {}
-    kernels_missing = str(answer.get("kernelsMissing", ""))
-    if "Kernel" in levels and kernels_missing:
-        unavailable["Kernel"] = kernels_missing
+    layers_missing = str(answer.get("layersMissing", ""))
+    missing = {
+        "Layer": layers_missing,
+        "Kernel": str(answer.get("kernelsMissing", "")) or layers_missing,
+    }
+    unavailable = {level: why for level, why in missing.items() if why and level in levels}
     try:
         return StepProfile.model_validate(
             {

@@ -267,7 +267,15 @@ class _Inference:
         self.model.CopyFrom(optimised)
         generator = np.random.default_rng(0)
         self._feeds = graph_inputs(optimised)
-        self._arrays = {name: random_array(generator, each) for name, each in self._feeds.items()}
+        try:
+            self._arrays = {
+                name: random_array(generator, each) for name, each in self._feeds.items()
+            }
+        except ValueError as error:
+            raise ModelRefusedError(
+                f"The layers of the model {graph.path} cannot be found: {error} Random inputs are "
+                "numbers or truth values. Give a model whose inputs are."
+            ) from error
 
     def inputs(self) -> dict[str, LayerTensor]:
         """Return the inputs with what their integers say."""

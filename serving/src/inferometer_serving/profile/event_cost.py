@@ -1,6 +1,7 @@
 """The part of ONNX Runtime's profiler that lies within the duration of each layer."""
 
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from time import perf_counter_ns
@@ -11,7 +12,7 @@ import onnxruntime  # type: ignore[import-untyped]  # ships no types
 import orjson
 from onnx import TensorProto, helper
 
-from inferometer_serving.profile.onnx_events import EventCost, profile_of
+from inferometer_serving.profile.onnx_events import EventCost, events_by_run, profile_of
 
 _LAYERS = 128
 _INPUTS, _AXES = 4, 4
@@ -32,7 +33,9 @@ def event_cost() -> EventCost:
         for _ in range(_WARM_RUNS + _RUNS):
             for pair in pairs:
                 pair.run()
-        return divided(*(each.cost_ns() for each in pairs))
+        costs = [each.cost_ns() for each in pairs]
+    within = divided(*(within_ns for within_ns, _ in costs))
+    return replace(within, between_ns=min(between_ns for _, between_ns in costs))
 
 
 def divided(few_ns: float, wide_ns: float, many_ns: float) -> EventCost:
@@ -64,12 +67,18 @@ class _Pair:
         self._plain_ns.append(perf_counter_ns() - began_ns)
         self._profiled.run(None, self._feeds)
 
-    def cost_ns(self) -> float:
-        """Return the profiler's time within one event, by the runs that were disturbed least."""
+    def cost_ns(self) -> tuple[float, float]:
+        """Return the profiler's time within one event, and from one to the next.
+
+        They are of the runs that were disturbed least.
+        """
         events = orjson.loads(Path(self._profiled.end_profiling()).read_bytes())
         layers = profile_of(events, _RUNS).layers
-        shown_ns = min(sum(each.durations_ns[run] for each in layers) for run in range(_RUNS))
-        return max(0.0, (shown_ns - min(self._plain_ns[_WARM_RUNS:])) / _LAYERS)
+        shown_ns = [sum(each.durations_ns[run] for each in layers) for run in range(_RUNS)]
+        whole_ns = [1000 * (each.end_us - each.start_us) for each in events_by_run(events, _RUNS)]
+        within_ns = (min(shown_ns) - min(self._plain_ns[_WARM_RUNS:])) / _LAYERS
+        between_ns = min(w - s for w, s in zip(whole_ns, shown_ns, strict=True)) / _LAYERS
+        return max(0.0, within_ns), max(0.0, between_ns)
 
 
 def _chain(inputs: int, axes: int, profile: str) -> Any:

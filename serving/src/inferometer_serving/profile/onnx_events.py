@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferometer_api.wording import counted
 from inferometer_serving.profile.layer_times import EngineProfile, LayerTimes
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
@@ -48,6 +49,8 @@ class EventCost:
     """In addition, for each input and output."""
     axis_ns: float = 0.0
     """In addition, for each axis of these."""
+    between_ns: float = 0.0
+    """After each event, before the next one: within a loop or branch, a part of its time."""
 
     def of(self, arguments: Mapping[str, Any]) -> int:
         """Return the ns of an event, by its arguments."""
@@ -124,30 +127,50 @@ def _add_run(
 
 def _composed(nodes: Mapping[tuple[str, str], _Node], runs: int, cost: EventCost) -> EngineProfile:
     index = {key: at for at, key in enumerate(nodes)}
+    times_ns = _own_times(nodes, runs, cost)
     layers = tuple(
         _layer(
             index[key],
             key[1],
             node,
             None if node.outer is None else index[node.outer],
-            _own_ns(node, runs, cost.of(node.arguments)),
+            times_ns[key],
         )
         for key, node in nodes.items()
     )
     inner = sum(layer.outer is not None for layer in layers)
-    notes = (
-        (f"{inner} layers run within loops or branches: their time is part of these.",)
-        if inner
-        else ()
+    note = (
+        f"{counted(inner, 'layer')} within loops or branches: their time is part of these. So is "
+        "what the profiler takes for each turn, which makes loops of small layers look slower than "
+        "they are."
     )
-    return EngineProfile(layers, notes, _KERNELS_MISSING)
+    return EngineProfile(layers, (note,) if inner else (), _KERNELS_MISSING)
 
 
-def _own_ns(node: _Node, runs: int, cost_ns: int) -> tuple[int, ...]:
-    return tuple(
-        max(0, node.durations_us.get(run, 0) * 1000 - node.events.get(run, 0) * cost_ns)
-        for run in range(runs)
-    )
+def _own_times(
+    nodes: Mapping[tuple[str, str], _Node], runs: int, cost: EventCost
+) -> dict[tuple[str, str], tuple[int, ...]]:
+    """Return the times of the nodes by run, without the profiler's.
+
+    What it takes for nodes within a loop or branch is a part of the time of that. No loop takes
+    less than the nodes in it.
+    """
+    profiler_ns = {key: [0] * runs for key in nodes}
+    inner_ns = {key: [0] * runs for key in nodes}
+    found: dict[tuple[str, str], tuple[int, ...]] = {}
+    for key, node in reversed(list(nodes.items())):
+        cost_ns = cost.of(node.arguments)
+        times = []
+        for run in range(runs):
+            shown_ns, events = node.durations_us.get(run, 0) * 1000, node.events.get(run, 0)
+            own_ns = shown_ns - events * cost_ns - profiler_ns[key][run]
+            times.append(max(own_ns, inner_ns[key][run]))
+            if node.outer is not None:
+                between_ns = round(events * cost.between_ns)
+                profiler_ns[node.outer][run] += shown_ns - times[-1] + between_ns
+                inner_ns[node.outer][run] += times[-1]
+        found[key] = tuple(times)
+    return found
 
 
 def _layer(

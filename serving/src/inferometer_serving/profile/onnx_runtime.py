@@ -1,5 +1,6 @@
 """Profiled sessions of ONNX Runtime."""
 
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,18 +44,21 @@ class OnnxProfiledSession:
 
     def finish(self, runs: int) -> EngineProfile:
         """End profiling, and return the layers of the last `runs` runs."""
-        cost = event_cost()
         try:
+            cost = event_cost()
             found = profile_of(self.events(), runs, cost)
         except (OSError, ValueError, KeyError) as error:
+            free = shutil.disk_usage(tempfile.gettempdir()).free
             raise ModelRefusedError(
-                f"ONNX Runtime's profile cannot be read: {error}. It was cut off if the disk "
-                "of the temporary folder is full."
+                f"ONNX Runtime's profile is cut off: {error}. The disk of the temporary folder "
+                f"{tempfile.gettempdir()} has {free / 2**20:.1f} MiB free: free more, or name "
+                "another folder in TMPDIR."
             ) from error
         note = (
             f"ONNX Runtime's profiler takes {cost.event_ns / 1000:.2f} us within each layer, "
             f"{cost.tensor_ns / 1000:.2f} us more for each input and output, and "
-            f"{cost.axis_ns / 1000:.2f} us for each of their axes. This is taken off."
+            f"{cost.axis_ns / 1000:.2f} us for each of their axes. This is taken off, and within "
+            f"loops and branches {cost.between_ns / 1000:.2f} us after each layer."
         )
         return replace(found, notes=(*found.notes, note))
 

@@ -90,8 +90,13 @@ def profile(options: ServeOptions, request: ProfileRequest, interrupt: Interrupt
             clock_ns = clock_offset_ns()
             times = alternate(calls, part, interrupt)
             is_set = abs(clock_offset_ns() - clock_ns) > _CLOCK_SET_NS
-            found = None if is_set else _joined(sessions, part, kernels_missing)
-            openings.append(_Opening(times, found, seconds))
+            found, reason = None, ""
+            if not is_set:
+                try:
+                    found = _joined(sessions, part, kernels_missing)
+                except ModelRefusedError as error:
+                    reason = str(error)
+            openings.append(_Opening(times, found, seconds, reason))
     return _document(request, openings)
 
 
@@ -105,6 +110,8 @@ class _Opening:
     """None if the clock was set meanwhile, by which engines time their layers."""
     seconds: float
     """How long the sessions took to open."""
+    reason: str = ""
+    """Why its layers cannot be read."""
 
     @property
     def runs(self) -> int:
@@ -227,10 +234,16 @@ def _document(request: ProfileRequest, openings: Sequence[_Opening]) -> dict[str
     ]
     runs = sum(each.runs for each in openings)
     notes = list(found.notes)
-    if len(profiles) < len(openings):
+    clock_set = sum(each.found is None and not each.reason for each in openings)
+    if clock_set:
         notes.append(
             "The machine's clock was set while layers were profiled: engines time them by it, so "
-            f"those of {len(openings) - len(profiles)} of {len(openings)} openings are left out."
+            f"those of {clock_set} of {len(openings)} openings are left out."
+        )
+    unread = [each.reason for each in openings if each.reason]
+    if unread and profiles:
+        notes.append(
+            f"The layers of {len(unread)} of {len(openings)} openings are left out: {unread[0]}"
         )
     if runs < request.iterations:
         notes.append(
@@ -246,6 +259,7 @@ def _document(request: ProfileRequest, openings: Sequence[_Opening]) -> dict[str
         "layers": [layer.to_json(with_tensors=bool(found.kernels)) for layer in found.layers],
         "kernels": [kernel.to_json() for kernel in found.kernels],
         "gpu": None if found.gpu is None else found.gpu.to_json(),
+        "layersMissing": unread[0] if unread and not profiles else "",
         "kernelsMissing": found.kernels_missing,
         "notes": notes,
     }
