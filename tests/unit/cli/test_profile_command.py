@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from inferometer_api.results.result import ResultDocument, StepProfile
 from inferometer_api.spec.run import BenchmarkRun
@@ -13,6 +14,8 @@ from inferometer_cli.local import measurement
 from inferometer_results.analyses import ANALYSES, analysis_documents
 from inferometer_results.export.chrome_trace import chrome_trace
 from inferometer_results.export.otlp import otlp_message
+from inferometer_results.store.store import Store
+from inferometer_results.store.tables import RESULT
 from support.command import Command, CommandOutput
 from support.fake_load import free_port
 from support.otlp_receiver import otlp_receiver
@@ -52,6 +55,8 @@ def profile(
 ) -> Profile:
     """Run `inferometer profile` of a model with some options, in an empty directory."""
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("INFEROMETER_DATABASE", raising=False)
     monkeypatch.chdir(tmp_path)
     command = Command(monkeypatch, capsys)
     target = ("profile", "zoo://classification/squeezenet1_1", "--output", "out")
@@ -65,6 +70,21 @@ def test_json_is_an_object_of_the_analyses(profile: Profile, measured: Measureme
     assert list(found) == [f"a{number}" for number in range(1, 16)]
     assert found == json.loads(json.dumps(analysis_documents(measured.document)))
     assert len(found["a2"]["rows"]) == len(recorded_cpu_profile().layers)
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_a_profile_is_kept_for_the_explorer(
+    profile: Profile, tmp_path: Path, *, saves: bool
+) -> None:
+    """As every run is; --no-save leaves it out."""
+    shown = profile(*([] if saves else ["--no-save"]))
+    assert shown.code == 0
+    assert ("stored" in shown.stderr) is saves
+    database = tmp_path / "data" / "inferometer" / "results.db"
+    assert database.exists() is saves
+    if saves:
+        with Store(str(database)) as store:
+            assert store.select(select(RESULT.c.verdict)) == [{"verdict": "VALID"}]
 
 
 @pytest.mark.parametrize(("recorded", "count"), [(recorded_profile, 15), (recorded_cpu_profile, 7)])

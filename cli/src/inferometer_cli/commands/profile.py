@@ -12,6 +12,7 @@ from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.exits import FailedError, RefusedError, deferred_signals, exit_code_of
 from inferometer_cli.quick_run import QuickOptions, compose_run, is_model
+from inferometer_cli.result_store import SaveOption, try_to_keep
 from inferometer_cli.run_file import SetOption, check_run, parse_run_file, parse_run_text
 from inferometer_cli.span_export import (
     OtlpOption,
@@ -106,6 +107,7 @@ def profile(  # noqa: PLR0913 - one argument for each option
     otlp: OtlpOption = None,
     output: _OutputOption = None,
     set_: SetOption = None,
+    save: SaveOption = True,
     json: _JsonOption = False,
 ) -> None:
     """Measure a model, then profile it: where the engine spends the time of an inference.
@@ -136,7 +138,8 @@ def profile(  # noqa: PLR0913 - one argument for each option
         if document.scenarios:
             paths = save_result(document, directory)
             _show(document, top, json=json)
-            print_paths(result=paths[0], report=paths[1], stored="")
+            stored = try_to_keep(paths[0]) if save else ""
+            print_paths(result=paths[0], report=paths[1], stored=stored)
         is_complete = document.outcome.state == "Complete"
         if not is_complete:
             print_error(document.outcome.message)

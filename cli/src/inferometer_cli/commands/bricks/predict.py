@@ -62,7 +62,7 @@ def predict_models(  # noqa: PLR0913 - one argument for each option
     if not all(each.is_complete for each in found):
         print_output(
             "\n> at least: some layers have no time, and too few of their kind to interpolate one. "
-            "`inferometer bricks run` times them."
+            "`inferometer bricks run` times them, or says why they cannot be timed alone."
         )
 
 

@@ -96,8 +96,12 @@ def run(  # noqa: PLR0913 - one argument for each option
         known = known_here(store, threads, with_graphs=is_interpolated)
         for part in [wanted] if tolerance is None else _by_model(wanted, granularity):
             missing = _missing(part.suite, None if again else known)
-            if tolerance is not None and known is not None:
-                missing = _select_needed(missing, part.graphs, known, granularity, tolerance / 100)
+            if tolerance is not None:
+                missing = _without_views(missing)
+                if known is not None:
+                    missing = _select_needed(
+                        missing, part.graphs, known, granularity, tolerance / 100
+                    )
             if known is not None and not missing.bricks and not part.references:
                 continue
             request = TimingRequest(
@@ -153,7 +157,7 @@ class _BrickRun:
     def interpolated(self) -> int:
         """How many bricks were left out."""
         failed = {each.key for each in self.everything.failed}
-        bricks = self.wanted.suite.bricks.keys() - self.everything.bricks - failed
+        bricks = _without_views(self.wanted.suite).bricks.keys() - self.everything.bricks - failed
         return len(bricks) if self.is_interpolated else 0
 
     @property
@@ -197,6 +201,18 @@ def _wanted(
 def _missing(suite: "BrickSuite", known: "LayerTimings | None") -> "BrickSuite":
     timed = set() if known is None else set(known.bricks)
     bricks = {key: each for key, each in suite.bricks.items() if key not in timed}
+    return suite.model_copy(update={"bricks": bricks})
+
+
+def _without_views(suite: "BrickSuite") -> "BrickSuite":
+    """Return the bricks that do more than look at a tensor in another shape, which is free."""
+    from inferometer_analysis.layer_work import is_view
+
+    bricks = {
+        key: each
+        for key, each in suite.bricks.items()
+        if not all(is_view(suite.layers[layer]) for layer in each.layers)
+    }
     return suite.model_copy(update={"bricks": bricks})
 
 
