@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from inferometer_api.layers.bricks import BrickSuite
-from inferometer_cli.commands.bricks.run import run
+from inferometer_api.layers.split import compose_suite
+from inferometer_cli.commands.bricks.run import _without_views, run
 from inferometer_cli.exits import RefusedError
 from inferometer_cli.local import layers
-from support.layer_graphs import brick_timings
+from support.layer_graphs import brick_timings, layer_graph
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +51,9 @@ def test_a_newer_major_version_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(RefusedError, match=words):
         run([_exported(tmp_path, "2.0")])
+
+
+def test_views_are_no_unknown_bricks() -> None:
+    """What looks at a tensor in another shape is free: it needs no time of its own."""
+    graph = layer_graph(("Reshape", [0], [1]), ("Relu", [1], [2]))
+    assert set(_without_views(compose_suite([graph], 1)).bricks) == {"Relu"}
