@@ -66,6 +66,9 @@ class Handler(BaseHTTPRequestHandler):
 
 ThreadingHTTPServer(("0.0.0.0", int(sys.argv[1])), Handler).serve_forever()
 """
+# A word of a command has a limited length.
+_PIECES = [_WITH_SPANS[at : at + 500] for at in range(0, len(_WITH_SPANS), 500)]
+_JOINED = "import sys; exec(''.join(sys.argv[3:]))"
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +108,7 @@ def namespace(cluster: Cluster) -> Iterator[str]:
             },
             "with-spans": {
                 "image": f"{_SERVING}@{digest_of(serving)}",
-                "command": ["python3", "-c", _WITH_SPANS, "{httpPort}", "{modelName}"],
+                "command": ["python3", "-c", _JOINED, "{httpPort}", "{modelName}", *_PIECES],
                 "httpPort": 9000,
             },
         },
