@@ -31,12 +31,12 @@ def test_a_failing_worker_leaves_the_run_to_finish(stage: Stage) -> None:
     stage.start_operator()
     stage.apply(load={"workers": WORKERS})
     load = stage.load()
-    assert load.plan["fleet"]["host"] == f"a-run-load-0.fleet-a-run.{stage.namespace}.svc"
-    service = stage.api.found("Service", stage.namespace, "fleet-a-run")
+    assert load.plan["fleet"]["host"] == f"a-run-load-0.load-a-run.{stage.namespace}.svc"
+    service = stage.api.found("Service", stage.namespace, "load-a-run")
     assert service is not None
     assert service["spec"]["clusterIP"] == "None"
     stage.wait_for(lambda: len(workers) == WORKERS, "both workers")
-    assert {pod.object["spec"]["subdomain"] for pod in workers} == {"fleet-a-run"}
+    assert {pod.object["spec"]["subdomain"] for pod in workers} == {"load-a-run"}
     assert sorted(pod.object["spec"]["hostname"] for pod in workers) == [
         "a-run-load-1",
         "a-run-load-2",
@@ -54,7 +54,7 @@ def test_a_failing_worker_leaves_the_run_to_finish(stage: Stage) -> None:
     assert [each["name"] for each in status["scenarios"]] == ["latency"]
     assert len(stage.kubelet.all(stage.namespace, LOADGEN)) == WORKERS + 1
     stage.wait_for(
-        lambda: stage.api.found("Service", stage.namespace, "fleet-a-run") is None,
+        lambda: stage.api.found("Service", stage.namespace, "load-a-run") is None,
         "the Service's end",
     )
 
