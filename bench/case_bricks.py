@@ -302,8 +302,10 @@ BRICKS_CLOCK = Case(
 `inferometer bricks run zoo://` with an empty database, from its start to its end: the 70 models are
 read, cut into bricks, and each different brick is opened, timed and kept. Next to it, a program of
 ONNX Runtime alone that opens the 70 models and runs each {RUNS} times as in the paper; both find
-the files in memory. The error is that of the predictions against the medians of these runs, which
-were not made in the same minutes. The same with `--tolerance {100 * _TOLERANCE:g}`, which times
+the files in memory.
+
+The error is that of the predictions against the medians of these runs, which were not made in the
+same minutes. The same with `--tolerance {100 * _TOLERANCE:g}`, which times
 the bricks that predictions need and interpolates the others.""",
     commands=(".venv/bin/python bench/run.py --case bricks-clock",),
     sides=(Side(_OURS),),
