@@ -1,5 +1,6 @@
 """The case tracing: what it costs to trace every 100th query."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -8,9 +9,9 @@ from typing import Any
 
 from bench.case import Case, Figures, Place, Row, Side, Source, Turn, Unit
 from bench.figures import Bound
-from bench.load_generator import LoadRun, LoadSeries, load_series, only_step, url_of
+from bench.load_generator import LoadRun, only_step, run_in_series, url_of
 from bench.model_files import SQUEEZENET, TINY
-from bench.processes import BenchError
+from bench.processes import BenchError, Child, start_child
 from bench.servers import inferometer_server
 
 from inferometer_analysis.samples import median_interval
@@ -45,14 +46,17 @@ def _stage(place: Place, sides: frozenset[str]) -> Iterator[Mapping[str, Turn]]:
                 )
                 for load in ({}, _TRACING)
             )
-            turns[measurand.name] = partial(_compare, plain, traced, place.client_core)
+            turns[measurand.name] = partial(_compare, plain, traced, place)
         yield turns
 
 
-def _compare(plain: LoadRun, traced: LoadRun, core: int | None) -> Figures:
+def _compare(plain: LoadRun, traced: LoadRun, place: Place) -> Figures:
     """Measure pairs of runs, in each of which the other one comes first."""
     pairs = []
-    with load_series(core) as series:
+    command = (sys.executable, "-m", "bench.load_series")
+    with start_child(
+        "load generator", command, core=place.client_core, folder=place.folder
+    ) as series:
         for number in range(_PAIRS):
             order = (plain, traced) if number % 2 else (traced, plain)
             latencies = {each is traced: _latency_ns(each, series) for each in order}
@@ -68,9 +72,9 @@ def _compare(plain: LoadRun, traced: LoadRun, core: int | None) -> Figures:
     }
 
 
-def _latency_ns(load_run: LoadRun, series: LoadSeries) -> float:
+def _latency_ns(load_run: LoadRun, series: Child) -> float:
     """Return the median latency; the traced queries, the slower ones, count by their share."""
-    step = only_step(series.run_scenario(load_run))
+    step = only_step(run_in_series(series, load_run))
     latency_ns = nanoseconds_at(step.latency, 50)
     if latency_ns is None:
         raise BenchError("No latency was measured.")

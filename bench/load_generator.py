@@ -3,8 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -12,7 +11,7 @@ from typing import Any
 
 import psutil
 from bench.model_files import Protocol
-from bench.processes import ROOT, BenchError, on_core
+from bench.processes import BenchError, Child, on_core
 from bench.servers import Server
 
 from inferometer_api.plan.launch import load_command, load_plan
@@ -73,41 +72,16 @@ def run_scenario(
     return ScenarioResult.model_validate(found[0])
 
 
-class LoadSeries:
-    """A process of the load generator that measures several scenarios, one after the other."""
+def run_in_series(series: Child, load_run: LoadRun) -> ScenarioResult:
+    """Return the result of a scenario that a process of `bench.load_series` measures.
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
-
-    def run_scenario(self, load_run: LoadRun) -> ScenarioResult:
-        """Return the result of a scenario. Raises BenchError if it did not come to its end."""
-        plan = _plan(load_run).model_dump_json(by_alias=True, exclude_none=True)
-        if self._process.stdin is None or self._process.stdout is None:
-            raise BenchError("The load generator has no pipes.")
-        self._process.stdin.write(plan + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline() or "{}")
-        if "scenario" not in answer:
-            raise BenchError(f"The load generator measured nothing: {answer or 'it ended'}")
-        return ScenarioResult.model_validate(answer["scenario"])
-
-
-@contextmanager
-def load_series(core: int | None) -> Iterator[LoadSeries]:
-    """Start a process for a series of scenarios on a core; it ends with the block."""
-    with on_core(core):
-        process = subprocess.Popen(
-            (sys.executable, "-m", "bench.load_series"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
-    with process:
-        try:
-            yield LoadSeries(process)
-        finally:
-            process.kill()
+    Raises BenchError if it did not come to its end.
+    """
+    plan = _plan(load_run).model_dump(mode="json", by_alias=True, exclude_none=True)
+    answer = series.ask(**plan)
+    if "scenario" not in answer:
+        raise BenchError(f"The load generator measured nothing: {answer}")
+    return ScenarioResult.model_validate(answer["scenario"])
 
 
 def only_step(scenario: ScenarioResult) -> Step:

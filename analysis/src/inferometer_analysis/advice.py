@@ -195,16 +195,16 @@ def notes(evidence: Evidence) -> list[str]:
         found.append(f"{_UNANSWERED}: no layers were timed in {present.precision}.")
     elif not bound.covered:
         found.append(f"{_UNANSWERED}: they follow from timings of layers.")
+    elif bound.sequential_ns >= now:
+        found.append(
+            f"Q1 is not answered. Bound wrong: its layers take {bound.sequential_ns / 1e6:.3f} ms "
+            f"alone, and the whole model {now / 1e6:.3f} ms."
+        )
     elif not _is_ideal(bound):
         operators = ", ".join(sorted({each.operator for each in bound.missing}))
         found.append(
             f"Q1 is not answered: {counted(len(bound.missing), 'layer')} without a timing "
             f"({operators}) may take most of an inference."
-        )
-    elif bound.sequential_ns >= now:
-        found.append(
-            f"Q1 is not answered. Bound wrong: its layers take {bound.sequential_ns / 1e6:.3f} ms "
-            f"alone, and the whole model {now / 1e6:.3f} ms."
         )
     return found
 

@@ -304,3 +304,11 @@ def test_advice_from_a_slow_machine_is_doubtful(slowdown: float, *, is_named: bo
         AdvisedModel("net", MACHINE, Evidence(PRESENT, ()), slowdown=slowdown), []
     )
     assert any("took 25.0 % longer" in note for note in report.notes) is is_named
+
+
+def test_a_wrong_bound_is_named_also_where_layers_have_no_timing() -> None:
+    """What is missing would make it only longer."""
+    layers = [GraphLayer(at, f"l{at}", "If", f"k{at}", why_not="A graph.") for at in range(2)]
+    timed = KernelTiming(key="k0", engine="onnxruntime", precision="FP32", nanoseconds=2_000.0)
+    (note,) = notes(Evidence(PRESENT, (), bound=lower_bound(layers, {"k0": timed})))
+    assert note.startswith("Q1 is not answered. Bound wrong")

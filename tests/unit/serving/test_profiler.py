@@ -16,6 +16,19 @@ from inferometer_serving.profile.onnx_runtime import OnnxProfiledSession
 from inferometer_serving.profile.profiler import openings_left
 
 
+@pytest.fixture(name="net")
+def _net(tmp_path: Path) -> Path:
+    """Write a model of one layer."""
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["y"])], "net", tensors[:1], tensors[1:]
+    )
+    path = tmp_path / "net.onnx"
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return path
+
+
 def _layer(name: str, *durations_ns: int) -> LayerTimes:
     return LayerTimes(0, name, "Conv", (1,), "float", "CPU", "", 4, 5, durations_ns)
 
@@ -55,19 +68,12 @@ def test_an_opening_with_other_layers_is_left_out_with_a_note() -> None:
 
 @pytest.mark.parametrize(("offsets_ns", "left_out"), [((0, 0, 0, 0), 0), ((0, 5_000_000), 1)])
 def test_layers_that_a_set_clock_timed_are_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offsets_ns: tuple[int, ...], left_out: int
+    net: Path, monkeypatch: pytest.MonkeyPatch, offsets_ns: tuple[int, ...], left_out: int
 ) -> None:
     """ONNX Runtime times layers by the clock of the day; whole inferences are not timed by it."""
-    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
-    graph = helper.make_graph(
-        [helper.make_node("Neg", ["x"], ["y"])], "net", tensors[:1], tensors[1:]
-    )
-    path = tmp_path / "net.onnx"
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
     clock = chain(offsets_ns, repeat(offsets_ns[-1]))
     monkeypatch.setattr(profiler, "clock_offset_ns", lambda: next(clock))
-    options = ServeOptions(path, "net", profiling=True)
+    options = ServeOptions(net, "net", profiling=True)
     found = profiler.profile(options, profiler.ProfileRequest(iterations=10), Interrupt())
     openings = len(found["openingIterations"])
     assert len(found["modelNanoseconds"]) == 10
@@ -78,22 +84,15 @@ def test_layers_that_a_set_clock_timed_are_left_out(
 
 
 def test_a_profile_that_the_disk_cuts_off_keeps_the_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    net: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The whole inferences need no file; the layers say what to free."""
-    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
-    graph = helper.make_graph(
-        [helper.make_node("Neg", ["x"], ["y"])], "net", tensors[:1], tensors[1:]
-    )
-    path = tmp_path / "net.onnx"
-    opsets = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
 
     def cut_off(_: OnnxProfiledSession) -> None:
         raise ValueError("unexpected end of data")
 
     monkeypatch.setattr(OnnxProfiledSession, "events", cut_off)
-    options = ServeOptions(path, "net", profiling=True)
+    options = ServeOptions(net, "net", profiling=True)
     found = profiler.profile(options, profiler.ProfileRequest(iterations=10), Interrupt())
     assert len(found["modelNanoseconds"]) == 10
     assert found["layers"] == []

@@ -135,7 +135,7 @@ def plan_load_children(context: ReconcileContext, served: ServerProgress) -> Loa
     # If the Job exists without its plan, its pod waits for the plan.
     service = load_service(context.run, owner)
     job = add_to_pods(load_job(context.run, owner, context.settings), additions)
-    make = plan if seen else (*plan, *([] if service is None else [service]), job)
+    make = plan if seen else (*plan, *filter(None, (service, job)))
     faults = (
         child_fault(context, child, refusal, "")
         for child, refusal in context.observed.refused.items()

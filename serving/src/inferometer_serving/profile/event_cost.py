@@ -1,4 +1,4 @@
-"""The part of ONNX Runtime's profiler that lies within the duration of each layer."""
+"""The time of the profiler of ONNX Runtime: within the duration of each layer, and after it."""
 
 import tempfile
 from dataclasses import replace

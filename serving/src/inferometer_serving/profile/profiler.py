@@ -107,7 +107,7 @@ class _Opening:
     times: list[list[int]]
     """In ns, by level."""
     found: EngineProfile | None
-    """None if the clock was set meanwhile, by which engines time their layers."""
+    """None if it cannot be read, or if the clock was set by which engines time their layers."""
     seconds: float
     """How long the sessions took to open."""
     reason: str = ""

@@ -156,9 +156,11 @@ class _BrickRun:
     @property
     def interpolated(self) -> int:
         """How many bricks were left out."""
+        if not self.is_interpolated:
+            return 0
         failed = {each.key for each in self.everything.failed}
-        bricks = _without_views(self.wanted.suite).bricks.keys() - self.everything.bricks - failed
-        return len(bricks) if self.is_interpolated else 0
+        wanted = _without_views(self.wanted.suite).bricks.keys()
+        return len(wanted - self.everything.bricks - failed)
 
     @property
     def errors(self) -> "list[ModelError]":
