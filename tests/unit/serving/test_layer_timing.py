@@ -94,6 +94,31 @@ def test_a_round_has_as_many_warm_runs_as_fill_it(
     assert item.runs == 1 + 3 * (1 + expected_runs)
 
 
+@pytest.mark.parametrize(
+    ("runs", "expected_ms", "expected_runs"),
+    [
+        pytest.param([(12, False)] * 4, 12, 4, id="the cold run counts"),
+        pytest.param(
+            [(12, False), (15, True), *[(12, False)] * 3], 12, 5, id="but no disturbed one"
+        ),
+        pytest.param([(9, False)] * 10, 9, 10, id="nor that of what takes less"),
+    ],
+)
+def test_a_long_brick_has_its_cold_run_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    runs: list[tuple[float, bool]],
+    expected_ms: int,
+    expected_runs: int,
+) -> None:
+    """One run in each of three rounds, and one to open it."""
+    machine = Machine(iter(runs))
+    monkeypatch.setattr("time.perf_counter_ns", lambda: machine.now_ns)
+    monkeypatch.setattr(timing, "_preemptions", lambda: machine.preemptions)
+    item = Item("brick", lambda: machine, rounds_wanted=3, long_ns=10 * MS, is_cold_enough=True)
+    time_items([item], lambda *_: None)
+    assert (item.middle_ns, item.runs) == ([expected_ms * MS] * 3, expected_runs)
+
+
 @dataclass
 class Named:
     """Something that writes down its runs."""

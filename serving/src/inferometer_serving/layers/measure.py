@@ -187,6 +187,7 @@ def _brick_items(suite: BrickSuite, options: MeasureOptions) -> list[Item]:
             runs_ns=_BRICK_RUNS_NS,
             most_runs=_MOST_BRICK_RUNS,
             long_ns=_LONG_BRICK_NS,
+            is_cold_enough=True,
         )
         for key, brick in suite.bricks.items()
     ]

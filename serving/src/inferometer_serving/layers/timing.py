@@ -72,7 +72,9 @@ class Item:
     most_runs: int = 20
     """...with this many at most."""
     long_ns: int = 50_000_000
-    """Of what takes so long, a round needs one run after the cold one."""
+    """Of what takes so long, a round needs one run after the cold one..."""
+    is_cold_enough: bool = False
+    """...or none: the cold run counts, since caches change so long a time by little."""
     settle_ns: int = 0
     """How long it runs in each round before runs count: threads of others may still spin."""
     finish: Callable[[Any, int], None] | None = None
@@ -255,25 +257,26 @@ def _round(item: Item, timed: Timed) -> Iterator[None]:
     It yields after each run. Runs during which another process took the CPU are repeated: their
     time is not the item's own.
     """
+    disturbed: list[int] = []
+    undisturbed: list[int] = []
     _read(timed.inputs)
-    cold_ns = _run_ns(timed)
+    cold_ns, is_disturbed = _run(timed)
     item.runs += 1
     settled_ns = time.perf_counter_ns() + item.settle_ns
     while time.perf_counter_ns() < settled_ns:
         timed.run()
         item.runs += 1
     yield
-    fewest = 1 if cold_ns >= item.long_ns else _FEWEST_RUNS
+    is_long = cold_ns >= item.long_ns
+    if is_long and item.is_cold_enough:
+        (disturbed if is_disturbed else undisturbed).append(cold_ns)
+    fewest = 1 if is_long else _FEWEST_RUNS
     wanted = min(max(item.runs_ns // max(cold_ns, 1), fewest), item.most_runs)
-    disturbed: list[int] = []
-    undisturbed: list[int] = []
     while len(undisturbed) < wanted and len(undisturbed) + len(disturbed) < _TRIES * wanted:
         if item.is_mixed:
             _read(timed.inputs)
-        before = _preemptions()
-        took_ns = _run_ns(timed)
-        lost_ns = _LOST_NS * (_preemptions() - before)
-        (undisturbed if lost_ns <= _DISTURBED * took_ns else disturbed).append(took_ns)
+        took_ns, is_disturbed = _run(timed)
+        (disturbed if is_disturbed else undisturbed).append(took_ns)
         item.runs += 1
         yield
     item.disturbed_rounds += not undisturbed
@@ -299,10 +302,13 @@ def _try(item: Item, action: Callable[[], None]) -> bool:
     return True
 
 
-def _run_ns(timed: Timed) -> int:
-    began = time.perf_counter_ns()
+def _run(timed: Timed) -> tuple[int, bool]:
+    """Return how many ns a run took, and whether another process took the CPU meanwhile."""
+    preemptions, began = _preemptions(), time.perf_counter_ns()
     timed.run()
-    return time.perf_counter_ns() - began
+    took_ns = time.perf_counter_ns() - began
+    lost_ns = _LOST_NS * (_preemptions() - preemptions)
+    return took_ns, lost_ns > _DISTURBED * took_ns
 
 
 def _preemptions() -> int:
