@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from inferometer_analysis.bricks.interpolate import Interpolation
-from inferometer_analysis.bricks.predict import bricks_to_time, predict
+from inferometer_analysis.bricks.predict import predict
+from inferometer_analysis.bricks.select import next_bricks
 from inferometer_api.layers.timings import LayerTimings
 from inferometer_results.store.layer_timings import all_timings, known_timings
 from inferometer_results.store.store import Store
@@ -66,11 +67,13 @@ def leave_one_out(found: Found, known: LayerTimings, tolerance: float) -> dict[s
         (one,) = each["models"]
         graph = graphs[one["model"]]
         others = {key for other, its in found.items() if other != name for key in its["bricks"]}
-        before = _only(known, others)
-        interpolation = Interpolation(graphs.values(), before)
-        needed = bricks_to_time(graph, before, 1, interpolation, tolerance)
-        after = _only(known, others | needed)
-        prediction = predict(graph, after, 1, Interpolation(graphs.values(), after))
+        needed: set[str] = set()
+        timings = _only(known, others)
+        while more := next_bricks([graph], timings, 1, tolerance, needed):
+            needed |= more
+            timings = _only(known, others | needed)
+        interpolation = Interpolation(graphs.values(), timings)
+        prediction = predict(graph, timings, 1, interpolation)
         costs = (brick_cost(each["bricks"][key]) for key in needed if key in each["bricks"])
         added[name] = Added(
             share=sum(costs) / model_cost(each),
@@ -79,7 +82,7 @@ def leave_one_out(found: Found, known: LayerTimings, tolerance: float) -> dict[s
     return added
 
 
-def _only(known: LayerTimings, keys: set[str] | frozenset[str]) -> LayerTimings:
+def _only(known: LayerTimings, keys: set[str]) -> LayerTimings:
     bricks = {key: each for key, each in known.bricks.items() if key in keys}
     return known.model_copy(update={"bricks": bricks})
 

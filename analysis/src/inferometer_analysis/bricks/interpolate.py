@@ -23,13 +23,15 @@ from inferometer_api.layers.timings import LayerTimings, Timing
 
 Family = str
 """What bricks have in common whose times are interpolated from each other."""
+Position = NDArray[np.float64]
+"""The sizes of a brick in logarithms, so that distances are ratios."""
 
+FEWEST_MEMBERS = 4
+"""Members that a family needs."""
 _NEAREST = 3
 """Members that a time is interpolated from."""
 _JUDGES = 8
 """Members whose own errors say how far it is off."""
-_FEWEST = 4
-"""Members that a family needs."""
 _CACHE_LINE_BYTES = 64
 _LEAST_DISTANCE = 0.05
 _LEAST_ERROR = 0.02
@@ -70,18 +72,34 @@ class Interpolation:
                 members[family_of(layers)].append(member)
         self._families = {name: _Members(each) for name, each in members.items()}
 
+    def positions(self, family: Family) -> list[Position]:
+        """Return the sizes of the members of a family."""
+        found = self._families.get(family)
+        return [each.position for each in found.members] if found else []
+
     def estimate(self, layers: Sequence[Layer]) -> InterpolatedTime | None:
         """Return the time of a brick of these layers; None if too few of its family have one."""
         name = family_of(layers)
         family = self._families.get(name)
-        if family is None or len(family.members) < _FEWEST:
+        if family is None or len(family.members) < FEWEST_MEMBERS:
             return None
-        return family.estimate(_position(layers), _work(layers), name)
+        return family.estimate(position_of(layers), _work(layers), name)
 
 
 def family_of(layers: Sequence[Layer]) -> Family:
     """Return the family of a brick."""
     return dumps([_kind(each) for each in layers])
+
+
+def position_of(layers: Sequence[Layer]) -> Position:
+    """Return the position of a brick."""
+    sizes = (
+        _work(layers),
+        sum(map(_read_bytes, layers)) + _CACHE_LINE_BYTES,
+        sum(map(_written_bytes, layers)) + _CACHE_LINE_BYTES,
+        sum(map(weight_bytes, layers)) + _CACHE_LINE_BYTES,
+    )
+    return np.log(np.array(sizes, np.float64))
 
 
 def _kind(layer: Layer) -> list[object]:
@@ -106,7 +124,7 @@ def _groups(layer: Layer) -> str:
 class _Member:
     """A brick that was timed."""
 
-    position: NDArray[np.float64]
+    position: Position
     work: float
     nanoseconds: float
     slower_nanoseconds: float
@@ -114,7 +132,7 @@ class _Member:
 
 def _member(layers: Sequence[Layer], timing: Timing, timings: LayerTimings) -> _Member:
     return _Member(
-        _position(layers),
+        position_of(layers),
         _work(layers),
         float(max(timings.own_nanoseconds(timing), 1)),
         float(timing.slower_nanoseconds),
@@ -125,17 +143,6 @@ def _work(layers: Sequence[Layer]) -> float:
     """Return the multiply-accumulates of a brick, or if there are none, the bytes that it moves."""
     macs = sum(map(macs_of, layers))
     return float(macs or max(sum(map(_read_bytes, layers)) + sum(map(_written_bytes, layers)), 1))
-
-
-def _position(layers: Sequence[Layer]) -> NDArray[np.float64]:
-    """Return the sizes of a brick in logarithms, so that distances are ratios."""
-    sizes = (
-        _work(layers),
-        sum(map(_read_bytes, layers)) + _CACHE_LINE_BYTES,
-        sum(map(_written_bytes, layers)) + _CACHE_LINE_BYTES,
-        sum(map(weight_bytes, layers)) + _CACHE_LINE_BYTES,
-    )
-    return np.log(np.array(sizes, np.float64))
 
 
 def _read_bytes(layer: Layer) -> int:
@@ -160,9 +167,7 @@ class _Members:
         self._positions = np.array([each.position for each in self.members])
         self._rates = np.log([each.nanoseconds / each.work for each in self.members])
 
-    def estimate(
-        self, position: NDArray[np.float64], work: float, family: Family
-    ) -> InterpolatedTime:
+    def estimate(self, position: Position, work: float, family: Family) -> InterpolatedTime:
         """Return the time of a brick with these sizes."""
         distances = np.abs(self._positions - position).sum(axis=1)
         nearest, weights = _nearest(distances)

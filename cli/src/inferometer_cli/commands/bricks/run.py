@@ -1,7 +1,7 @@
 """`inferometer bricks run`: times bricks on this machine."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,32 +90,33 @@ def run(  # noqa: PLR0913 - one argument for each option
     granularity = granularity or default_granularity(threads)
     settings = LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
     wanted = _wanted(models, settings, granularity, reference=reference)
+    if tolerance is not None and not wanted.graphs:
+        raise RefusedError("--tolerance needs the models: an exported file has bricks only.")
     is_interpolated = tolerance is not None
     timed: list[LayerTimings] = []
     with open_store(database) as store:
         known = known_here(store, threads, with_graphs=is_interpolated)
-        for part in [wanted] if tolerance is None else _by_model(wanted, granularity):
-            missing = _missing(part.suite, None if again else known)
+        tried: set[str] = set()
+        while not timed or is_interpolated:
+            missing = _missing(wanted.suite, None if again else known)
             if tolerance is not None:
-                missing = _without_views(missing)
-                if known is not None:
-                    missing = _select_needed(
-                        missing, part.graphs, known, granularity, tolerance / 100
-                    )
-            if known is not None and not missing.bricks and not part.references:
-                continue
+                missing = _select_next(missing, wanted.graphs, known, tolerance / 100, tried)
+            graphs, references = ([], []) if timed else (wanted.graphs, wanted.references)
+            if known is not None and not missing.bricks and not references:
+                break
             request = TimingRequest(
                 settings,
                 missing,
-                part.references,
+                references,
                 rounds=rounds,
-                uses=[_uses(each, granularity) for each in part.graphs],
+                uses=[_uses(each, granularity) for each in wanted.graphs],
             )
             timings = time_layers(request, ProgressPrinter())
-            keep_here(store, timings, part.graphs)
+            keep_here(store, timings, graphs)
             timed.append(timings)
+            tried.update(missing.bricks)
             if known is None or timings.bricks or timings.failed:
-                timings = timings.model_copy(update={"graphs": part.graphs})
+                timings = timings.model_copy(update={"graphs": graphs})
                 known = timings if known is None else joined(known, timings)
     everything = known or timed[-1]
     found = _BrickRun(wanted, _as_one(timed, everything), everything, granularity, is_interpolated)
@@ -225,42 +226,21 @@ def _uses(graph: "LayerGraph", granularity: int) -> Counter[str]:
     return Counter(use.key for use in split(graph, granularity))
 
 
-def _by_model(wanted: _Wanted, granularity: int) -> list[_Wanted]:
-    """Return what is to be timed of each model, so that each has the times of those before it."""
-    from inferometer_api.layers.split import compose_suite
-
-    if not wanted.graphs:
-        raise RefusedError("--tolerance needs the models: an exported file has bricks only.")
-    return [
-        _Wanted(
-            compose_suite([graph], granularity),
-            [graph],
-            [each for each in wanted.references if each.stem == graph.model],
-        )
-        for graph in wanted.graphs
-    ]
-
-
-def _select_needed(
+def _select_next(
     missing: "BrickSuite",
     graphs: "Sequence[LayerGraph]",
-    known: "LayerTimings",
-    granularity: int,
+    known: "LayerTimings | None",
     tolerance: float,
+    tried: Collection[str],
 ) -> "BrickSuite":
-    """Return the bricks without which predictions would be off by more than the tolerance."""
-    from inferometer_analysis.bricks.interpolate import Interpolation
-    from inferometer_analysis.bricks.predict import bricks_to_time
+    """Return the bricks to time next, so that predictions are off by no more than the tolerance."""
+    from inferometer_analysis.bricks.select import next_bricks
 
-    interpolation = Interpolation(known.graphs, known, granularity)
-    needed = {
-        key
-        for each in graphs
-        for key in bricks_to_time(each, known, granularity, interpolation, tolerance)
-    }
-    bricks = {key: each for key, each in missing.bricks.items() if key in needed}
-    names = ", ".join(each.model for each in graphs)
-    print_message(f"{names}: {len(bricks)} of {len(missing.bricks)} unknown bricks are timed")
+    chosen = next_bricks(graphs, known, missing.granularity, tolerance, tried)
+    bricks = {key: each for key, each in missing.bricks.items() if key in chosen}
+    if bricks:
+        unknown = _without_views(missing).bricks.keys() - tried
+        print_message(f"{len(bricks):,} of {len(unknown):,} unknown bricks are timed")
     return missing.model_copy(update={"bricks": bricks})
 
 
