@@ -10,6 +10,7 @@ from docgen.files import CHECKOUT
 from inferometer_api.crd import NAME
 from support.chart import CHART, Json, check_named, check_schema, helm, refusal
 
+_IMAGE = f"registry.example.com/server@sha256:{64 * '0'}"
 REFUSED: list[tuple[Json, str, str]] = [
     ({"replicas": 3}, "", "replicas"),
     ({"operator": {"replica": 3}}, "/operator", "replica"),
@@ -42,6 +43,22 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"ceilings": {"cpu": "many"}}, "/ceilings/cpu", "pattern"),
     ({"externalAllowList": "models.example.com"}, "/externalAllowList", "array"),
     ({"externalAllowList": ["http://models.example.com/v2"]}, "/externalAllowList/0", "pattern"),
+    ({"allowedServers": {"A_B": {"image": _IMAGE}}}, "/allowedServers", "A_B"),
+    (
+        {"allowedServers": {"mine": {"image": _IMAGE, "arguments": [1_025 * "x"]}}},
+        "/allowedServers/mine/arguments/0",
+        "maxLength",
+    ),
+    (
+        {"allowedServers": {"mine": {"image": _IMAGE, "env": {"WORD": 1_025 * "x"}}}},
+        "/allowedServers/mine/env/WORD",
+        "maxLength",
+    ),
+    (
+        {"allowedServers": {"mine": {"image": _IMAGE, "modelFile": "/models"}}},
+        "/allowedServers/mine/modelFile",
+        "pattern",
+    ),
     ({"allowSecrets": "yes"}, "/allowSecrets", "boolean"),
     ({"modelStorage": "ten gigabytes"}, "/modelStorage", "pattern"),
     ({"modelStorage": 10737418240}, "/modelStorage", "string"),
