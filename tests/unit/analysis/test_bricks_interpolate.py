@@ -150,7 +150,10 @@ def test_a_prediction_says_what_is_interpolated_and_how_far_it_may_be_off() -> N
     graph = _graph(layers)
     times = brick_timings({key: timing(ns) for key, ns in known[1].items()})
     found = predict(graph, times, 1, _interpolation(known))
-    assert (found.layers_known, found.layers_interpolated, found.missing) == (1, 1, ("odd",))
+    assert (found.layers_known, found.layers_interpolated, found.missing) == (
+        *(1, 1),
+        {"odd": "Odd"},
+    )
     expected_ns = _CALL_NS + 3 * 10_000 + 3 * 30_000
     assert found.sequential_nanoseconds == pytest.approx(expected_ns)
     (estimate,) = [_interpolation(known).estimate([layers["new"]])]
@@ -162,7 +165,7 @@ def test_a_prediction_says_what_is_interpolated_and_how_far_it_may_be_off() -> N
     )
     assert whole.sequential_nanoseconds == found.sequential_nanoseconds
     assert whole.uncertainty == pytest.approx(90_000 * estimate.error / expected_ns)
-    assert predict(graph, times).missing == ("new", "odd")
+    assert list(predict(graph, times).missing) == ["new", "odd"]
 
 
 def test_errors_of_one_family_add_up_and_those_of_two_do_not() -> None:

@@ -39,7 +39,7 @@ def test_a_brick_without_a_time_is_named_once_and_counts_as_nothing() -> None:
     """A missing time is neither guessed nor hidden."""
     graph = layer_graph(("a", [0], [1]), ("new", [1], [2]), ("new", [2], [3]))
     found = predict(graph, brick_timings({"a": timing(1_100)}))
-    assert found.missing == ("new",)
+    assert found.missing == {"new": "new"}
     assert (found.layers_known, found.layers) == (1, 3)
     assert found.sequential_nanoseconds == pytest.approx(1_100)
     assert not found.is_complete

@@ -6,8 +6,9 @@ import pytest
 
 from inferometer_api.layers.bricks import BrickSuite
 from inferometer_api.layers.split import compose_suite
+from inferometer_api.layers.timings import LayerFailure, LayerTimings
 from inferometer_cli.commands.bricks.run import _without_views, run
-from inferometer_cli.exits import RefusedError
+from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.local import layers
 from support.layer_graphs import brick_timings, layer_graph
 
@@ -57,3 +58,47 @@ def test_views_are_no_unknown_bricks() -> None:
     """What looks at a tensor in another shape is free: it needs no time of its own."""
     graph = layer_graph(("Reshape", [0], [1]), ("Relu", [1], [2]))
     assert set(_without_views(compose_suite([graph], 1)).bricks) == {"Relu"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param(
+            '{"engine": "onnxruntime", "layers": {',
+            "is no whole file of `inferometer bricks export`. Write it again, or copy all of it.",
+            id="cut off",
+        ),
+        pytest.param(
+            '{"engine": "onnxruntime", "engineVersion": "1", "granularity": 1, "layers": {}}',
+            "is no whole file of `inferometer bricks export`: bricks is missing or wrong. Write",
+            id="without bricks",
+        ),
+    ],
+)
+def test_a_damaged_file_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    """The sentence says what is missing."""
+    file = tmp_path / "bricks.json"
+    file.write_text(text)
+    with pytest.raises(RefusedError) as refused:
+        run([str(file)])
+    assert words in str(refused.value)
+
+
+def test_a_run_in_which_every_brick_fails_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is named with its reason, and no busy machine is blamed."""
+    suite = compose_suite([layer_graph(("Loop", [0], [1]))], 1)
+    file = tmp_path / "bricks.json"
+    file.write_text(suite.model_dump_json(exclude_none=True))
+    failure = LayerFailure(key="Loop", engine="onnxruntime", reason="it reads the graph around it")
+
+    def fail(*_: object) -> LayerTimings:
+        return brick_timings({}).model_copy(update={"failed": [failure], "other_cpu_share": 0.9})
+
+    monkeypatch.setattr(layers, "time_layers", fail)
+    with pytest.raises(FailedError, match="No brick could be timed, and none was known"):
+        run([str(file)])
+    shown = capsys.readouterr().err
+    assert "not timed: Loop: it reads the graph around it" in shown
+    assert "quiet" not in shown

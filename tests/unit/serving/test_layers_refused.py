@@ -1,6 +1,7 @@
 """Models whose layers cannot be found or timed alone are refused by a clear sentence."""
 
 import json
+import resource
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -181,3 +182,21 @@ def test_a_model_of_strings_is_refused_in_a_sentence(tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
     with pytest.raises(ModelRefusedError, match="One of its tensors is of type STRING"):
         describe(read_graph(path, max_bytes=1_000_000), GraphSettings())
+
+
+def test_a_full_disk_is_no_fault_of_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The optimised graph does not fit on it: the sentence names the folder and what to do."""
+    weights = numpy_helper.from_array(np.ones((4, 4), np.float32), "w")
+    graph = _graph(tmp_path, helper.make_node("MatMul", ["x", "w"], ["y"]), weights=[weights])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    monkeypatch.setattr("inferometer_serving.layers.optimised_graph.free_bytes", lambda: 100)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(ModelRefusedError) as refused:
+            describe(graph, GraphSettings())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "model.onnx cannot be written. The disk of the temporary folder" in str(refused.value)
+    assert "name another folder in TMPDIR" in str(refused.value)

@@ -96,7 +96,7 @@ def test_a_profile_that_the_disk_cuts_off_keeps_the_model(
     found = profiler.profile(options, profiler.ProfileRequest(iterations=10), Interrupt())
     assert len(found["modelNanoseconds"]) == 10
     assert found["layers"] == []
-    assert "is cut off: unexpected end of data" in found["layersMissing"]
+    assert "cannot be read: unexpected end of data" in found["layersMissing"]
     assert "MiB free: free more" in found["layersMissing"]
     profile = step_profile(found, ["Model", "Layer"])
     assert profile.levels == ["Model"]

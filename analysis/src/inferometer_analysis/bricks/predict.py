@@ -29,8 +29,8 @@ class Prediction:
     uncertainty: float | None
     """How far interpolated times are expected to put the sequential latency off, as a share; None
     if some bricks have no time, which put it off by an unknown amount."""
-    missing: tuple[str, ...]
-    """The keys of the bricks that have neither, each once."""
+    missing: Mapping[str, str]
+    """The operators of each brick that has neither, by its key: Conv-Relu."""
 
     @property
     def is_complete(self) -> bool:
@@ -62,7 +62,11 @@ def predict(
         layers_known=sum(len(use.brick.layers) for use, cost in known if cost.estimate is None),
         layers_interpolated=sum(len(use.brick.layers) for use, cost in known if cost.estimate),
         uncertainty=error_ns / max(sequential_ns, 1.0) if len(known) == len(found) else None,
-        missing=tuple(dict.fromkeys(use.key for use, cost in found if cost is None)),
+        missing={
+            use.key: "-".join(graph.layers[key].operator for key in use.brick.layers)
+            for use, cost in found
+            if cost is None
+        },
     )
 
 

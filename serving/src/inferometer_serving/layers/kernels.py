@@ -23,6 +23,7 @@ from inferometer_serving.model.session import EngineSettings
 from inferometer_serving.options import EngineName, Precision
 from inferometer_serving.profile.event_cost import event_cost
 from inferometer_serving.profile.onnx_events import profile_of
+from inferometer_serving.temporary_disk import disk_advice
 
 REORDERS = frozenset({"ReorderInput", "ReorderOutput", "Reorder"})
 LEAST_SPREAD_NS = 500.0
@@ -83,7 +84,10 @@ class OnnxKernels:
 
 def _own_ns(session: Any, runs: int) -> list[float]:
     file = Path(session.end_profiling())
-    found = profile_of(orjson.loads(file.read_bytes()), runs, event_cost())
+    try:
+        found = profile_of(orjson.loads(file.read_bytes()), runs, event_cost())
+    except ValueError as error:
+        raise ValueError(f"its profile is cut off: {error}. {disk_advice()}") from error
     kept = [each for each in found.layers if each.operator not in REORDERS]
     return [float(sum(each.durations_ns[run] for each in kept)) for run in range(runs)]
 

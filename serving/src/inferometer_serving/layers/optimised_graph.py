@@ -32,6 +32,7 @@ from inferometer_serving.layers.layer_tensors import (
 from inferometer_serving.model.onnx_refusals import refusal
 from inferometer_serving.model.onnx_runtime import NO_PREPACKING
 from inferometer_serving.options import Device
+from inferometer_serving.temporary_disk import disk_advice, free_bytes
 
 _OPTIMISED = "optimised.onnx"
 _WEIGHTS = "weights.bin"
@@ -98,7 +99,14 @@ def optimise(graph: GraphFile, settings: GraphSettings) -> OptimisedGraph:
             "session.optimized_model_external_initializers_min_size_in_bytes": str(_SMALL_BYTES),
         }.items():
             options.add_session_config_entry(key, value)
-        _open(graph, fixed.SerializeToString(), options, settings)
+        try:
+            _open(graph, fixed.SerializeToString(), options, settings)
+        except ModelRefusedError as error:
+            if free_bytes() > graph.size_bytes:
+                raise
+            raise ModelRefusedError(
+                f"The optimised graph of the model {graph.path} cannot be written. {disk_advice()}"
+            ) from error
         optimised = onnx.load(folder / _OPTIMISED, load_external_data=False)
         return OptimisedGraph(optimised, _tensors(graph, optimised, folder, settings))
 

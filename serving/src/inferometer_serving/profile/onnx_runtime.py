@@ -1,6 +1,5 @@
 """Profiled sessions of ONNX Runtime."""
 
-import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from inferometer_serving.model.session import EngineSettings
 from inferometer_serving.profile.event_cost import event_cost
 from inferometer_serving.profile.layer_times import EngineProfile
 from inferometer_serving.profile.onnx_events import profile_of
+from inferometer_serving.temporary_disk import disk_advice
 
 
 class OnnxProfiledSession:
@@ -48,11 +48,8 @@ class OnnxProfiledSession:
             cost = event_cost()
             found = profile_of(self.events(), runs, cost)
         except (OSError, ValueError, KeyError) as error:
-            free = shutil.disk_usage(tempfile.gettempdir()).free
             raise ModelRefusedError(
-                f"ONNX Runtime's profile is cut off: {error}. The disk of the temporary folder "
-                f"{tempfile.gettempdir()} has {free / 2**20:.1f} MiB free: free more, or name "
-                "another folder in TMPDIR."
+                f"ONNX Runtime's profile cannot be read: {error}. {disk_advice()}"
             ) from error
         note = (
             f"ONNX Runtime's profiler takes {cost.event_ns / 1000:.2f} us within each layer, "

@@ -1,5 +1,6 @@
 """`inferometer bricks predict` and `coverage`: what the times of bricks say about models."""
 
+from collections import Counter
 from json import dumps
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ from inferometer_cli.terminal import print_output
 if TYPE_CHECKING:
     from inferometer_analysis.bricks.predict import Prediction
     from inferometer_cli.local.layers import LayerSettings
+
+_MOST_NAMED = 4
+"""Operators of missing bricks."""
 
 
 def predict_models(  # noqa: PLR0913 - one argument for each option
@@ -88,7 +92,9 @@ def coverage(  # noqa: PLR0913 - one argument for each option
     print_output(f"{'MODEL':{width}}  LAYERS   KNOWN  MISSING BRICKS")
     for each in found:
         share = 100 * each.layers_known / max(each.layers, 1)
-        print_output(f"{each.model:{width}}  {each.layers:6}  {share:4.0f} %  {len(each.missing)}")
+        print_output(
+            f"{each.model:{width}}  {each.layers:6}  {share:4.0f} %  {_missing_bricks(each)}"
+        )
 
 
 def _predictions(
@@ -118,6 +124,15 @@ def _predictions(
     return [predict(each, known, granularity, interpolation) for each in graphs]
 
 
+def _missing_bricks(found: "Prediction") -> str:
+    """Return how many bricks are missing, and the most frequent of their operators."""
+    counts = Counter(found.missing.values()).most_common()
+    named = [f"{count} {operators}" for operators, count in counts[:_MOST_NAMED]]
+    if rest := sum(count for _, count in counts[_MOST_NAMED:]):
+        named.append(f"{rest} others")
+    return f"{len(found.missing)}: {', '.join(named)}" if named else "0"
+
+
 def _as_json(found: "Prediction") -> dict[str, object]:
     return {
         "model": found.model,
@@ -128,4 +143,5 @@ def _as_json(found: "Prediction") -> dict[str, object]:
         "layersInterpolated": found.layers_interpolated,
         "uncertainty": found.uncertainty,
         "missing": list(found.missing),
+        "missingOperators": dict(Counter(found.missing.values()).most_common()),
     }

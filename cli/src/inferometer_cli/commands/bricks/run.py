@@ -19,11 +19,13 @@ from inferometer_cli.commands.layer_options import (
     describe_models,
     read_shapes,
 )
-from inferometer_cli.exits import RefusedError
+from inferometer_cli.exits import FailedError, RefusedError
 from inferometer_cli.result_store import DatabaseOption, open_store
 from inferometer_cli.terminal import print_message, print_output
 
 if TYPE_CHECKING:
+    from pydantic import ValidationError
+
     from inferometer_api.layers.bricks import BrickSuite
     from inferometer_api.layers.graph import LayerGraph
     from inferometer_api.layers.timings import LayerTimings
@@ -124,8 +126,10 @@ def run(  # noqa: PLR0913 - one argument for each option
         from orjson import OPT_INDENT_2, dumps
 
         print_output(dumps(_document(found), option=OPT_INDENT_2).decode())
-        return
-    _print(found, reference=reference)
+    else:
+        _print(found, reference=reference)
+    if found.is_useless:
+        raise FailedError("No brick could be timed, and none was known.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,12 @@ class _BrickRun:
         """How many of the bricks had a time before."""
         bricks = self.wanted.suite.bricks
         return sum(key in bricks for key in self.everything.bricks.keys() - self.timings.bricks)
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether there are bricks, and none of them has a time."""
+        bricks = self.wanted.suite.bricks
+        return bool(bricks) and bricks.keys().isdisjoint(self.everything.bricks)
 
     @property
     def interpolated(self) -> int:
@@ -274,12 +284,20 @@ def _read_exported(models: list[str]) -> "BrickSuite | None":
         read = read_versioned(BrickSuite, Path(models[0]).read_bytes(), source=models[0])
     except UnreadableDocumentError as error:
         raise RefusedError(str(error)) from error
-    except (OSError, ValidationError) as error:
+    except OSError as error:
+        raise RefusedError(f"Cannot read {models[0]}: {error.strerror or error}.") from error
+    except ValidationError as error:
         raise RefusedError(
-            f"{models[0]} is no file of `inferometer bricks export`: "
-            f"{' '.join(str(error).split())[:200]}"
+            f"{models[0]} is no whole file of `inferometer bricks export`{_place_of(error)}. Write "
+            "it again, or copy all of it."
         ) from error
     return show_notice(read)
+
+
+def _place_of(error: "ValidationError") -> str:
+    """Return where a document is wrong; empty if it is no JSON."""
+    place = ".".join(map(str, error.errors()[0]["loc"]))
+    return f": {place} is missing or wrong" if place else ""
 
 
 def _document(found: _BrickRun) -> dict[str, Any]:
@@ -311,6 +329,9 @@ def _print(found: _BrickRun, *, reference: bool) -> None:
     from inferometer_results.layers.brick_errors import busy_sentence, error_sentences
 
     suite, timings = found.wanted.suite, found.timings
+    if not suite.bricks:
+        print_output("The models have no layers: there is nothing to time.")
+        return
     if not timings.bricks and not timings.failed and not found.interpolated and not reference:
         print_output(f"All {len(suite.bricks):,} bricks are known already. --again times them.")
         return
@@ -325,7 +346,7 @@ def _print(found: _BrickRun, *, reference: bool) -> None:
         f"{len(timings.bricks):,} bricks timed in {timings.seconds:.0f} s, "
         f"{found.known_before:,} were known{interpolated}."
     )
-    if warning := busy_sentence(timings, found.everything):
+    if (timings.bricks or timings.models) and (warning := busy_sentence(timings, found.everything)):
         print_message(warning)
     if reference:
         bricks = {key: each for key, each in found.everything.bricks.items() if key in suite.bricks}
