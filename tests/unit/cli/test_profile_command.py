@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from inferometer_api.document import API_VERSION
 from inferometer_api.results.result import ResultDocument, StepProfile
 from inferometer_api.spec.run import BenchmarkRun
 from inferometer_cli.local import measurement
@@ -59,8 +60,11 @@ def profile(
     monkeypatch.delenv("INFEROMETER_DATABASE", raising=False)
     monkeypatch.chdir(tmp_path)
     command = Command(monkeypatch, capsys)
-    target = ("profile", "zoo://classification/squeezenet1_1", "--output", "out")
-    return lambda *options: command(*target, *options)
+
+    def run(*options: str, target: str = "zoo://classification/squeezenet1_1") -> CommandOutput:
+        return command("profile", target, "--output", "out", *options)
+
+    return run
 
 
 def test_json_is_an_object_of_the_analyses(profile: Profile, measured: Measurement) -> None:
@@ -179,3 +183,43 @@ def test_a_profile_without_an_inference_has_no_spans(
     assert failed.code == 1
     assert "There are no spans to export" in failed.stderr
     assert not (tmp_path / "spans.json").exists()
+
+
+def test_a_profile_without_a_layer_has_failed(
+    profile: Profile, measured: Measurement, tmp_path: Path
+) -> None:
+    """The latency is kept and shown; with a layer in any step it has not failed."""
+    lacking = StepProfile(levels=["Model"], unavailable={"Layer": "It needs a disk."})
+    measured.document = a_profiled_result(lacking)
+    failed = profile()
+    assert failed.code == 1
+    assert "No layer was profiled. It needs a disk." in failed.stderr
+    assert (tmp_path / "out/result.json").exists()
+    (scenario,) = measured.document.scenarios
+    (step,) = scenario.steps
+    whole = step.model_copy(update={"profile": recorded_cpu_profile()})
+    measured.document = measured.document.model_copy(
+        update={"scenarios": [scenario.model_copy(update={"steps": [step, whole]})]}
+    )
+    assert profile().code == 0
+
+
+@pytest.mark.parametrize("target", ["zoo://classification/squeezenet1_1", "run.yaml"])
+def test_shapes_of_open_axes_reach_the_load(
+    profile: Profile, measured: Measurement, tmp_path: Path, target: str
+) -> None:
+    """The option is that of the other commands about layers."""
+    (tmp_path / "run.yaml").write_text(
+        f"""
+        apiVersion: {API_VERSION}
+        kind: BenchmarkRun
+        metadata: {{name: mine}}
+        spec:
+          model: {{uri: "zoo://classification/squeezenet1_1"}}
+          scenarios: [{{name: one, profile: {{batchSizes: [1]}}}}]
+        """
+    )
+    profile("--warm-up-shape", "image=1,3,64,64", "--warm-up-shape", "other=1,8", target=target)
+    (run,) = measured.runs
+    assert run.spec.load.inputs.random is not None
+    assert run.spec.load.inputs.random.shapes == {"image": [1, 3, 64, 64], "other": [1, 8]}

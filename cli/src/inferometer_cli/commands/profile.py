@@ -1,6 +1,7 @@
 """`inferometer profile`: measures a model and shows its layers and kernels."""
 
 from datetime import UTC, datetime
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import yaml
 from inferometer_api.document import API_VERSION
 from inferometer_api.results.result import ResultDocument
 from inferometer_api.spec.run import BenchmarkRun
+from inferometer_cli.commands.layer_options import ShapeOption, read_shapes
 from inferometer_cli.exits import FailedError, RefusedError, deferred_signals, exit_code_of
 from inferometer_cli.quick_run import QuickOptions, compose_run, is_model
 from inferometer_cli.result_store import SaveOption, try_to_keep
@@ -106,6 +108,7 @@ def profile(  # noqa: PLR0913 - one argument for each option
     perfetto: PerfettoOption = None,
     otlp: OtlpOption = None,
     output: _OutputOption = None,
+    warm_up_shape: ShapeOption = None,
     set_: SetOption = None,
     save: SaveOption = True,
     json: _JsonOption = False,
@@ -126,6 +129,8 @@ def profile(  # noqa: PLR0913 - one argument for each option
     settings = list(set_ or [])
     if runtime is not None:
         settings.append(f"spec.server.runtime={runtime}")
+    if shapes := read_shapes(warm_up_shape):
+        settings.append(f"spec.load.inputs.random.shapes={dumps(shapes)}")
     run, base = _profile_run(target, scenario, seconds, settings)
     now = datetime.now(tz=UTC)
     directory = output or Path("results") / f"{run.name}-{now:%Y%m%dT%H%M%SZ}"
@@ -149,6 +154,8 @@ def profile(  # noqa: PLR0913 - one argument for each option
         finally:
             if is_complete or has_spans(document):
                 export_spans(document, perfetto, otlp)
+    if is_complete and (reason := _why_no_layers(document)):
+        raise FailedError(f"No layer was profiled. {reason}")
     raise typer.Exit(exit_code_of(document))
 
 
@@ -183,6 +190,13 @@ def _numbers(text: str) -> list[int]:
         raise RefusedError(
             f'--batch-sizes expects numbers such as 1,8,32, but "{text}" was given.'
         ) from error
+
+
+def _why_no_layers(document: ResultDocument) -> str:
+    """Return why no step has layers, although they are a level of the profile; else ""."""
+    profiles = [step.profile for each in document.scenarios for step in each.steps if step.profile]
+    reasons = [each.unavailable.get("Layer", "") for each in profiles]
+    return reasons[0] if reasons and all(reasons) else ""
 
 
 def _write_analyses(document: ResultDocument, directory: Path) -> None:
