@@ -89,21 +89,83 @@ def test_what_is_no_message_is_refused(
     received(act)
 
 
-def test_a_malformed_message_is_noted_and_the_others_count() -> None:
-    """One exporter's fault is a sentence in the result, and costs no other spans."""
+COMPRESSED = gzip.compress(a_message().SerializeToString())
+MALFORMED = [
+    (PROTOBUF, "identity", b"\xff\xff"),
+    (JSON, "identity", b"{"),
+    (JSON, "identity", b"[]"),
+    (JSON, "identity", json.dumps({"resourceSpans": 3}).encode()),
+    (PROTOBUF, "gzip", b"not compressed"),
+    (PROTOBUF, "gzip", COMPRESSED[:10]),
+    (PROTOBUF, "deflate", b"not compressed"),
+]
+
+
+def test_a_malformed_message_is_refused_and_noted_and_the_others_count() -> None:
+    """One exporter's fault is answered 400, is named in the result, and costs no other spans."""
 
     async def act(receiver: OtlpReceiver, url: str, client: aiohttp.ClientSession) -> None:
-        for kind, body in (
-            (PROTOBUF, b"\xff\xff"),
-            (JSON, json.dumps({"resourceSpans": 3}).encode()),
-            (PROTOBUF, a_message().SerializeToString()),
+        for kind, encoding, body in (
+            *MALFORMED,
+            (PROTOBUF, "identity", a_message().SerializeToString()),
         ):
-            headers = {"Content-Type": kind}
+            receiver.notes.clear()
+            headers = {"Content-Type": kind, "Content-Encoding": encoding}
             async with client.post(f"{url}/v1/traces", data=body, headers=headers) as answer:
-                assert answer.status == 200
+                is_malformed = (kind, encoding, body) in MALFORMED
+                assert answer.status == (400 if is_malformed else 200), (encoding, body)
+                assert ("cannot be read" in await answer.text()) == is_malformed
+            assert [note.partition(":")[0] for note in receiver.notes] == (
+                ["A message to the receiver of spans was not read"] if is_malformed else []
+            )
         assert len(receiver.spans()) == 1
-        assert len(receiver.notes) == 2
+
+    received(act)
+
+
+def test_many_faults_leave_few_notes() -> None:
+    """An exporter that sends junk throughout a step does not fill the result."""
+
+    async def act(receiver: OtlpReceiver, url: str, client: aiohttp.ClientSession) -> None:
+        headers = {"Content-Type": JSON}
+        for number in range(20):
+            body = b" " * number + b"}"
+            async with client.post(f"{url}/v1/traces", data=body, headers=headers) as answer:
+                assert answer.status == 400
+        assert len(receiver.notes) == 16
+
+    received(act)
+
+
+def test_a_span_in_json_without_its_fields_is_noted_after_the_step() -> None:
+    """Single spans are not checked under load; the result says that some were not read."""
+
+    async def act(receiver: OtlpReceiver, url: str, client: aiohttp.ClientSession) -> None:
+        body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [{}]}]}]}).encode()
+        headers = {"Content-Type": JSON}
+        async with client.post(f"{url}/v1/traces", data=body, headers=headers) as answer:
+            assert answer.status == 200
+        assert receiver.spans() == []
         assert all("was not read" in note for note in receiver.notes)
+        assert len(receiver.notes) == 1
+
+    received(act)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "status"),
+    [("zstd", b"x", 415), ("gzip", gzip.compress(bytes((16 << 20) + 1)), 413)],
+)
+def test_an_encoding_that_is_not_read_and_a_bomb_are_refused(
+    encoding: str, body: bytes, status: int
+) -> None:
+    """The limit of the size holds for the decompressed body."""
+
+    async def act(receiver: OtlpReceiver, url: str, client: aiohttp.ClientSession) -> None:
+        headers = {"Content-Type": PROTOBUF, "Content-Encoding": encoding}
+        async with client.post(f"{url}/v1/traces", data=body, headers=headers) as answer:
+            assert answer.status == status
+        assert receiver.spans() == []
 
     received(act)
 

@@ -43,6 +43,7 @@ class HttpEndpoint:
             max_line_size=_MOST_HEADER_BYTES,
             max_field_size=_MOST_HEADER_BYTES,
             max_headers=64,
+            auto_decompress=False,  # it hides that a compressed body ended early
         )
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._protocols, host, port)

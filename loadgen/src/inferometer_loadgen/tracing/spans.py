@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -38,13 +39,36 @@ class ReceivedSpan:
     """With `boot_id`: its times without this are those of that machine's monotonic clock."""
 
 
-def read_protobuf(body: bytes) -> list[ReceivedSpan]:
-    """Return the spans in a serialized ExportTraceServiceRequest; raises UnreadableSpansError."""
+def parse_protobuf(body: bytes) -> ExportTraceServiceRequest:
+    """Return a serialized ExportTraceServiceRequest; raises UnreadableSpansError.
+
+    For 512 spans that takes 0.1 ms, and `read_protobuf` some 3 ms.
+    """
     request = ExportTraceServiceRequest()
     try:
         request.ParseFromString(body)
     except DecodeError as error:
         raise UnreadableSpansError(f"it is no ExportTraceServiceRequest ({error})") from error
+    return request
+
+
+def check_json(body: bytes) -> None:
+    """Check that a body is a JSON object with a list of resources; raises UnreadableSpansError.
+
+    For 512 spans that takes 0.7 ms, and `read_json`, which also checks each span, some 3 ms.
+    """
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise UnreadableSpansError(f"it is no JSON ({error})") from error
+    if not isinstance(document, dict):
+        raise UnreadableSpansError("it is not an object in JSON")
+    if not isinstance(document.get("resourceSpans") or [], list):
+        raise UnreadableSpansError("its resourceSpans are not a list")
+
+
+def read_protobuf(body: bytes) -> list[ReceivedSpan]:
+    """Return the spans in a serialized ExportTraceServiceRequest; raises UnreadableSpansError."""
     return [
         ReceivedSpan(
             trace_id=span.trace_id.hex(),
@@ -58,7 +82,7 @@ def read_protobuf(body: bytes) -> list[ReceivedSpan]:
             boot_id=attributes.get(BOOT_ID, ""),
             unix_offset_ns=_whole(attributes.get(UNIX_OFFSET, "0")),
         )
-        for resource in request.resource_spans
+        for resource in parse_protobuf(body).resource_spans
         for attributes in ({each.key: _text(each.value) for each in resource.resource.attributes},)
         for scope in resource.scope_spans
         for span in scope.spans
