@@ -36,10 +36,12 @@ class Bound:
     missing: tuple[GraphLayer, ...]
     """Layers without a timing, which the bounds take for free."""
     by_engine: Mapping[str, int]
-    """How many layers each engine is the fastest for."""
+    """How many layers each engine is the fastest for, of those with a kernel."""
     ends: tuple[PathTimes, PathTimes] | None = None
     """The bounds with all timings at the low, and at the high ends of their 95 % intervals: both
     bounds, and what lies between them, grow with each timing. None if a timing has no spread."""
+    without_kernel: tuple[GraphLayer, ...] = ()
+    """Layers with a timing that shows no kernel: the bounds take them for free."""
 
     @property
     def coverage(self) -> float:
@@ -83,6 +85,17 @@ def best_timings(timings: Iterable[KernelTiming], precision: str) -> dict[str, K
     return best
 
 
+def shows_kernel(timing: KernelTiming) -> bool:
+    """Return whether a timing is that of a kernel: one of 0 ns is not.
+
+    OpenVINO reports 0 for a layer that it runs in place, such as a Concat of one batch whose inputs
+    are written where its output lies, and for one that takes less than 1 us in the mean. The status
+    of its profile is no help: it is NOT_RUN in both cases. Either way 0 is assumed to be no more
+    than what the layer costs within a model, so that a bound may take it.
+    """
+    return timing.nanoseconds > 0
+
+
 def lower_bound(layers: Sequence[GraphLayer], best: Mapping[str, KernelTiming]) -> Bound:
     """Return the bounds of a graph whose layers are in topological order."""
     timed = [layer for layer in layers if not layer.is_view]
@@ -92,14 +105,16 @@ def lower_bound(layers: Sequence[GraphLayer], best: Mapping[str, KernelTiming]) 
     highs = {key: each.high for key, each in found.items() if each.high is not None}
     has_ends = len(lows) == len(highs) == len(found)
     times = _path_times(layers, {key: each.value for key, each in found.items()})
+    kernels = [best[layer.key] for layer in covered if shows_kernel(best[layer.key])]
     return Bound(
         sequential_ns=times.sequential_ns,
         critical_path_ns=times.critical_path_ns,
         covered=len(covered),
         layers=len(timed),
         missing=tuple(layer for layer in timed if layer.key not in best),
-        by_engine=dict(Counter(best[layer.key].engine for layer in covered).most_common()),
+        by_engine=dict(Counter(each.engine for each in kernels).most_common()),
         ends=(_path_times(layers, lows), _path_times(layers, highs)) if has_ends else None,
+        without_kernel=tuple(each for each in covered if not shows_kernel(best[each.key])),
     )
 
 

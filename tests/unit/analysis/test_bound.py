@@ -10,6 +10,7 @@ from inferometer_analysis.bound import (
     is_wrong,
     lower_bound,
     roofline_bound,
+    shows_kernel,
 )
 from inferometer_analysis.layer_work import GraphLayer
 from inferometer_analysis.samples import Interval
@@ -91,6 +92,18 @@ def test_the_ends_of_a_bound_follow_from_the_spreads_of_its_timings() -> None:
     best["c"] = TIMINGS[5]
     assert lower_bound(DIAMOND, best).sequential == Interval(145.0)
     assert lower_bound(DIAMOND, best).branches == Interval(20.0)
+
+
+def test_a_timing_of_0_ns_is_free_and_the_kernel_of_no_engine() -> None:
+    """An engine ran the layer in place: the bound may take that, and credits nothing for it."""
+    in_place = _timing("d", "openvino", "", 0.0)
+    assert not shows_kernel(in_place)
+    found = lower_bound(DIAMOND, best_timings([*TIMINGS, in_place], "FP32"))
+    assert found.sequential_ns == 140.0
+    assert [layer.name for layer in found.without_kernel] == ["join"]
+    assert found.by_engine == {"openvino": 2, "onnxruntime": 1}
+    assert (found.covered, found.layers) == (4, 5)
+    assert lower_bound(DIAMOND, best_timings(TIMINGS, "FP32")).without_kernel == ()
 
 
 def test_an_empty_graph_has_no_cost() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from inferometer_api.layers.timings import LayerTimings, VariantTiming
+from inferometer_api.layers.timings import KernelTiming, LayerTimings, VariantTiming
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_results.layers.bound_report import (
     BoundReport,
@@ -106,3 +106,30 @@ def test_peaks_are_those_of_as_many_threads() -> None:
     assert _peaks(_COPY, threads=2) == (1e11, 200e9)
     loop = a_figure("stream/add", "bytes/s", 90e9, threads=2)
     assert _peaks(loop, threads=2) == (1e11, 90e9)
+
+
+def test_layers_of_0_ns_are_named_with_the_bound_that_they_would_have() -> None:
+    """The reader sees what an engine ran in place, and the bound if that is not to be had."""
+    graph = layer_graph(("Relu", [0], [1]), ("Concat", [1], [2]), ("Add", [2], [3]))
+    timings = {"Relu": [4e6, 5e6], "Concat": [2e6, 0.0], "Add": [1e6, 3e6]}
+    kernels = [
+        KernelTiming(key=use.layer, engine=engine, precision="", nanoseconds=nanoseconds)
+        for use in graph.uses
+        for engine, nanoseconds in zip(
+            ("onnxruntime", "openvino"), timings[graph.layers[use.layer].operator], strict=True
+        )
+    ]
+    measured = LayerTimings(machine=MACHINE, seconds=1.0, kernels=kernels)
+    report = bound_report("net", "FP32", graph, None, measured)
+    sentences = list(bound_sentences(report))
+    assert sentences[1:4] == [
+        "Sequential bound: 5.000 ms (fastest layers: 2 by onnxruntime).",
+        (
+            "Free in it: 1 layer (1 Concat), for which openvino reports 0 ns: run in place, or too "
+            "short for its counters."
+        ),
+        "With the fastest timing above 0 of each, the sequential bound is 7.000 ms.",
+    ]
+    document = bound_document(report)
+    assert document["layersWithoutKernel"] == {"Concat": 1}
+    assert document["kernelsNanoseconds"] == 7_000_000

@@ -1,6 +1,7 @@
 """The lower bounds of a model, next to its measured latencies, as figures and as sentences."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -11,6 +12,7 @@ from inferometer_analysis.bound import (
     is_wrong,
     lower_bound,
     roofline_bound,
+    shows_kernel,
 )
 from inferometer_analysis.layer_work import GraphLayer, graph_layers
 from inferometer_analysis.samples import Interval, median_interval
@@ -92,6 +94,10 @@ class BoundReport:
     floor: NoiseFloor = field(default_factory=NoiseFloor)
     slowdown: float = 0.0
     """By which share the machine was slower than when the fastest of its layers were timed."""
+    kernels_ns: float = 0.0
+    """The sequential bound with the fastest kernel of each layer in place of a timing of 0 ns."""
+    without_kernel_by: tuple[str, ...] = ()
+    """The engines whose timings of 0 ns the bound takes."""
 
     @property
     def fastest(self) -> Interval | None:
@@ -129,12 +135,14 @@ def bound_report(
     flops = machine.peak_flops(precision)
     best = best_timings(timings, precision)
     has_peaks = flops > 0 and machine.copy_bytes_per_second > 0
+    kernels = best_timings(filter(shows_kernel, timings), precision)
+    bound = lower_bound(layers, best)
     arithmetic = _higher(flops, product_peak(node, precision, machine))
     bandwidth = _higher(machine.copy_bytes_per_second, bandwidth_peak(node, machine))
     return BoundReport(
         model=model,
         precision=precision,
-        bound=lower_bound(layers, best),
+        bound=bound,
         roofline_ns=roofline_bound(layers, arithmetic.rate, bandwidth.rate) if has_peaks else None,
         measured={
             name: median_interval(each.nanoseconds)
@@ -159,6 +167,8 @@ def bound_report(
         },
         floor=_floor(measured, [best[each.key] for each in layers if each.key in best]),
         slowdown=slowdown(measured, known),
+        kernels_ns=lower_bound(layers, best | kernels).sequential_ns,
+        without_kernel_by=tuple(sorted({best[each.key].engine for each in bound.without_kernel})),
     )
 
 
@@ -210,6 +220,8 @@ def bound_document(report: BoundReport) -> dict[str, Any]:
         "coverage": round(bound.coverage, 4),
         "layers": bound.layers,
         "layersByEngine": dict(bound.by_engine),
+        "layersWithoutKernel": operator_counts(bound.without_kernel),
+        "kernelsNanoseconds": round(report.kernels_ns),
         "missing": [
             {"name": each.name, "operator": each.operator, "reason": each.why_not}
             for each in bound.missing
@@ -257,11 +269,12 @@ def bound_sentences(report: BoundReport, *, advises_fill: bool = True) -> Iterat
         "take time have a timing)."
     )
     if bound.covered:
-        share = ", ".join(f"{count} by {name}" for name, count in bound.by_engine.items())
+        share = ", ".join(f"{count} by {name}" for name, count in bound.by_engine.items()) or "none"
         yield (
             f"Sequential bound: {_milliseconds(bound.sequential_ns)} "
             f"({_ends(bound.sequential)}fastest layers: {share})."
         )
+        yield from _free_sentences(report)
         yield f"Critical path: {_milliseconds(bound.critical_path_ns)}."
     if report.roofline_ns is not None:
         yield (
@@ -274,6 +287,33 @@ def bound_sentences(report: BoundReport, *, advises_fill: bool = True) -> Iterat
     if advises_fill and any(not each.why_not for each in bound.missing):
         yield "Missing layers count as free. To benchmark them, add --fill."
     yield from report.failures[:_MOST_NAMED]
+
+
+def operator_counts(layers: Iterable[GraphLayer]) -> dict[str, int]:
+    """Return how many layers there are of each operator, the most frequent first."""
+    return dict(Counter(each.operator for each in layers).most_common())
+
+
+def operator_words(counts: Mapping[str, int]) -> str:
+    """Return "2 Loop, 1 If"."""
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _free_sentences(report: BoundReport) -> Iterator[str]:
+    """Yield which layers with a timing count as free, and what the bound is if they do not."""
+    free = report.bound.without_kernel
+    if not free:
+        return
+    engines = " and ".join(report.without_kernel_by)
+    yield (
+        f"Free in it: {counted(len(free), 'layer')} ({operator_words(operator_counts(free))}), "
+        f"for which {engines} reports 0 ns: run in place, or too short for its counters."
+    )
+    if round(report.kernels_ns) != round(report.bound.sequential_ns):
+        yield (
+            "With the fastest timing above 0 of each, the sequential bound is "
+            f"{_milliseconds(report.kernels_ns)}."
+        )
 
 
 def _when(report: BoundReport) -> str:
