@@ -139,19 +139,29 @@ def critical_path(layers: Sequence[GraphLayer], cost: Callable[[GraphLayer], flo
     return max(ends.values(), default=0.0)
 
 
+def has_roofline(layer: GraphLayer) -> bool:
+    """Return whether the work of a layer is known.
+
+    It is not that of control flow, whose inner graph runs as often as values say, nor that of
+    tensors without a size, such as sequences and strings.
+    """
+    return not layer.why_not
+
+
 def roofline_bound(
     layers: Iterable[GraphLayer], flops_per_second: float, bytes_per_second: float
 ) -> float:
     """Return the ns that arithmetic and data movement of the layers need at the machine's peaks.
 
-    A multiply-accumulate is two operations. Raises ValueError for peaks that are not positive.
+    A multiply-accumulate is two operations. Layers without a roofline count as free. Raises
+    ValueError for peaks that are not positive.
     """
     if flops_per_second <= 0 or bytes_per_second <= 0:
         raise ValueError("a roofline needs peaks above 0")
     return sum(
         max(2e9 * layer.macs / flops_per_second, 1e9 * layer.moved_bytes / bytes_per_second)
         for layer in layers
-        if not layer.is_view
+        if not layer.is_view and has_roofline(layer)
     )
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from inferometer_analysis.bound import (
     best_timings,
     critical_path,
+    has_roofline,
     is_wrong,
     lower_bound,
     roofline_bound,
@@ -117,6 +118,14 @@ def test_the_roofline_takes_the_tighter_peak_of_each_layer() -> None:
     assert roofline_bound(DIAMOND, 1e9, 1e9) == pytest.approx(2000 + 4000)
     with pytest.raises(ValueError, match="above 0"):
         roofline_bound(DIAMOND, 0.0, 1e9)
+
+
+def test_control_flow_has_no_roofline() -> None:
+    """What the tensors around an inner graph show is not the work within it."""
+    loop = GraphLayer(6, "more", "Loop", "", moved_bytes=500, why_not="Loop has a graph.")
+    assert not has_roofline(loop)
+    assert has_roofline(DIAMOND[0])
+    assert roofline_bound([*DIAMOND, loop], 1e9, 1e9) == roofline_bound(DIAMOND, 1e9, 1e9)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.timings import KernelTiming, LayerTimings, VariantTiming
 from inferometer_api.nodes.characteristics import NodeFigure
 from inferometer_results.layers.bound_report import (
@@ -21,14 +22,24 @@ _PRODUCT = a_figure("gemm", "flop/s", 2e11, precision="FP32", engine="openvino",
 _COPY = a_figure("memcpy", "bytes/s", 50e9, source=0, destination=0, bytes=65536)
 
 
-def _report(*figures: NodeFigure, threads: int = 1) -> BoundReport:
+def _report(*figures: NodeFigure, threads: int = 1, graph: LayerGraph = _GRAPH) -> BoundReport:
     machine = MACHINE.model_copy(
         update={"flops_per_second": 1e11, "copy_bytes_per_second": 40e9, "threads": threads}
     )
     variant = VariantTiming(nanoseconds=[9000], precision="FP32", version="1", difference=0.0)
     measured = LayerTimings(machine=machine, seconds=1.0, variants={"onnxruntime:FP32:1": variant})
     node = [a_node_document(figures=list(figures))] if figures else []
-    return bound_report("net", "FP32", _GRAPH, None, measured, node)
+    return bound_report("net", "FP32", graph, None, measured, node)
+
+
+def _control_flow() -> LayerGraph:
+    """Return two loops and a choice."""
+    graph = layer_graph(("Loop", [0], [1]), ("If", [1], [2]), ("Loop", [2], [3]))
+    inner = {
+        name: layer.model_copy(update={"attributes": [{"name": "body", "g": {}}]})
+        for name, layer in graph.layers.items()
+    }
+    return graph.model_copy(update={"layers": inner, "layout": "Plain"})
 
 
 def _peaks(*figures: NodeFigure, threads: int = 1) -> tuple[float, float]:
@@ -44,6 +55,17 @@ def test_without_a_node_benchmark_the_own_probes_count() -> None:
     """Both peaks are those of the measurement itself."""
     assert _peaks() == (1e11, 40e9)
     assert _roofline(_report()).endswith("at 100.0 GFLOP/s and 40.0 GB/s, as measured here.")
+
+
+def test_layers_without_a_roofline_are_named() -> None:
+    """The work of control flow is not known: the reader sees what the roofline takes for free."""
+    report = _report(graph=_control_flow())
+    assert (
+        "Free in the roofline: 3 layers (2 Loop, 1 If), whose work is not known."
+        in bound_sentences(report)
+    )
+    assert bound_document(report)["layersWithoutRoofline"] == {"Loop": 2, "If": 1}
+    assert not any("Free in" in each for each in bound_sentences(_report()))
 
 
 def test_higher_peaks_of_the_node_count() -> None:

@@ -201,6 +201,35 @@ def test_pages_show_the_noise_floor(tmp_path: Path) -> None:
         assert words in bound["noise_floor"]
 
 
+def test_pages_name_the_layers_that_count_as_free(tmp_path: Path) -> None:
+    """A loop has no roofline, and a layer of 0 ns no kernel: the page and its answer say which."""
+    graph = layer_graph(("Loop", [0], [1]), ("Concat", [1], [2]))
+    loop = graph.layers["Loop"].model_copy(update={"attributes": [{"name": "body", "g": {}}]})
+    machine = MACHINE.model_copy(update={"flops_per_second": 1e9, "copy_bytes_per_second": 1e9})
+    in_place = KernelTiming(key="Concat", engine="openvino", precision="", nanoseconds=0.0)
+    plain = {"layout": "Plain", "layers": graph.layers | {"Loop": loop}}
+    free = {
+        "machine": machine,
+        "kernels": [in_place],
+        "graphs": [graph.model_copy(update=plain)],
+    }
+    with Store(str(tmp_path / "r.db")) as store:
+        client = TestClient(
+            create_app(store, AccessRules(), "1.2.3", lambda: 0.0),
+            base_url="http://127.0.0.1:8090",
+        )
+        keep_timings(store, _bound(), "2026-01-01T00:00:00Z", "layers")
+        assert "<small>without" not in client.get("/bounds").text
+        keep_timings(store, _bound().model_copy(update=free), "2026-01-02T00:00:00Z", "layers")
+        page = client.get("/bounds").text
+        assert "<small>without 1 Loop</small>" in page
+        assert "<small>without 1 Concat</small>" in page
+        (row,) = (each for each in client.get("/api/v1/bounds").json() if each["model"] != "net")
+        _ROWS["bounds"].model_validate(row, strict=True)
+        assert (row["layers_without_roofline"], row["operators_without_roofline"]) == (1, "1 Loop")
+        assert (row["layers_without_kernel"], row["operators_without_kernel"]) == (1, "1 Concat")
+
+
 def _advisable() -> LayerTimings:
     """Return timings of variants: one thread as it is, two threads, and INT8 in half the time."""
     bound = _bound()

@@ -9,6 +9,7 @@ from typing import Any
 from inferometer_analysis.bound import (
     Bound,
     best_timings,
+    has_roofline,
     is_wrong,
     lower_bound,
     roofline_bound,
@@ -98,6 +99,8 @@ class BoundReport:
     """The sequential bound with the fastest kernel of each layer in place of a timing of 0 ns."""
     without_kernel_by: tuple[str, ...] = ()
     """The engines whose timings of 0 ns the bound takes."""
+    without_roofline: Mapping[str, int] = field(default_factory=dict)
+    """How many layers of an operator the roofline takes for free."""
 
     @property
     def fastest(self) -> Interval | None:
@@ -168,6 +171,9 @@ def bound_report(
         floor=_floor(measured, [best[each.key] for each in layers if each.key in best]),
         slowdown=slowdown(measured, known),
         kernels_ns=lower_bound(layers, best | kernels).sequential_ns,
+        without_roofline=operator_counts(
+            each for each in layers if not each.is_view and not has_roofline(each)
+        ),
         without_kernel_by=tuple(sorted({best[each.key].engine for each in bound.without_kernel})),
     )
 
@@ -217,6 +223,7 @@ def bound_document(report: BoundReport) -> dict[str, Any]:
         "sequentialHighNanoseconds": _rounded(bound.sequential.high),
         "criticalPathNanoseconds": round(bound.critical_path_ns),
         "rooflineNanoseconds": _rounded(report.roofline_ns),
+        "layersWithoutRoofline": dict(report.without_roofline),
         "coverage": round(bound.coverage, 4),
         "layers": bound.layers,
         "layersByEngine": dict(bound.by_engine),
@@ -282,6 +289,11 @@ def bound_sentences(report: BoundReport, *, advises_fill: bool = True) -> Iterat
             f"{report.arithmetic.rate / 1e9:.1f} GFLOP/s and {report.bandwidth.rate / 1e9:.1f} "
             f"GB/s, as measured {_when(report)}."
         )
+        if free := report.without_roofline:
+            yield (
+                f"Free in the roofline: {counted(sum(free.values()), 'layer')} "
+                f"({operator_words(free)}), whose work is not known."
+            )
     yield from _measured_sentences(report)
     yield from _missing_sentences(bound)
     if advises_fill and any(not each.why_not for each in bound.missing):

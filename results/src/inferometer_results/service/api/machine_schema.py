@@ -49,6 +49,13 @@ class BoundModelRow(BaseModel):
     """The bound is above the measured latency."""
     critical_path_nanoseconds: float
     roofline_nanoseconds: float | None
+    layers_without_roofline: int
+    operators_without_roofline: str
+    """How many layers the roofline takes for free, because their work is not known, and how many of
+    each operator: "2 Loop, 1 If"."""
+    layers_without_kernel: int
+    operators_without_kernel: str
+    """The same of layers that the bound takes for free, because their fastest timing is 0 ns."""
     measured_nanoseconds: float | None
     coverage: float
     faster: str

@@ -11,6 +11,7 @@ from inferometer_api.layers.advice import AdviceGain
 from inferometer_api.nodes.changes import MeasuredFigure
 from inferometer_api.nodes.headlines import HEADLINES, machine_kind
 from inferometer_results.explore.prices import PriceList
+from inferometer_results.layers.bound_report import operator_counts, operator_words
 from inferometer_results.layers.machine_views import (
     BoundRow,
     DatedAdvice,
@@ -180,6 +181,10 @@ def _bound_row(row: BoundRow) -> dict[str, Any]:
         "wrong": report.is_wrong,
         "critical_path_nanoseconds": report.bound.critical_path_ns,
         "roofline_nanoseconds": report.roofline_ns,
+        "layers_without_roofline": sum(report.without_roofline.values()),
+        "operators_without_roofline": operator_words(report.without_roofline),
+        "layers_without_kernel": len(report.bound.without_kernel),
+        "operators_without_kernel": operator_words(operator_counts(report.bound.without_kernel)),
         "measured_nanoseconds": report.fastest.value if report.fastest else None,
         "coverage": report.bound.coverage,
         "faster": "; ".join(

@@ -7,6 +7,7 @@ from fastapi import Response
 from inferometer_analysis.samples import Interval
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.layers.advice_report import base_sentence, gain_words, notes_of
+from inferometer_results.layers.bound_report import operator_counts, operator_words
 from inferometer_results.quantity import duration, energy, significant
 from inferometer_results.report.facts import moment
 from inferometer_results.service.pages.rendering import render_page
@@ -59,6 +60,8 @@ def _bounds(store: Store) -> Callable[..., Response]:
             advised=advised,
             duration=duration,
             between=_between,
+            operator_counts=operator_counts,
+            operator_words=operator_words,
             gain_words=gain_words,
             clip=_clip,
             base_sentence=base_sentence,
