@@ -102,7 +102,7 @@ def layer_machines(documents: Iterable[LayerTimings]) -> list[LayerMachine]:
     """Return the machines by name and threads; of one layer the newest timing counts."""
     found: dict[tuple[str, ...], LayerTimings] = {}
     for each in documents:
-        key = _key(each.machine)
+        key = machine_key(each.machine)
         found[key] = joined(found[key], each) if key in found else each
     return [LayerMachine(found[key]) for key in sorted(found)]
 
@@ -116,7 +116,7 @@ def bound_rows(
 
     `nodes` are all measurements of nodes: those of equal machines raise the peaks of a roofline.
     """
-    known = {_key(each.state): each.timings for each in machines}
+    known = {machine_key(each.state): each.timings for each in machines}
     rows: dict[tuple[str, ...], BoundRow] = {}
     for each in documents:
         for graph in each.graphs:
@@ -126,11 +126,11 @@ def bound_rows(
                     graph.model,
                     precision,
                     graph,
-                    known.get(_key(each.machine)),
+                    known.get(machine_key(each.machine)),
                     each,
                     measurements_like(nodes, each.machine),
                 )
-                key = (graph.model, str(graph.batch_size), *_key(each.machine), precision)
+                key = (graph.model, str(graph.batch_size), *machine_key(each.machine), precision)
                 rows[key] = BoundRow(report, graph.batch_size, tuple(_faster(each)))
     return [rows[key] for key in sorted(rows)]
 
@@ -168,7 +168,8 @@ def _precision(timings: LayerTimings) -> str:
     return next(iter(timings.variants.values())).precision
 
 
-def _key(state: MachineState) -> tuple[str, ...]:
+def machine_key(state: MachineState) -> tuple[str, ...]:
+    """Return what timings have in common that are joined: machine, threads and engines."""
     engines = (f"{name} {version}" for name, version in sorted(state.engines.items()))
     return state.name, str(state.threads), *engines
 

@@ -129,6 +129,26 @@ class BrickRow(BaseModel):
     """The least that a VALID run of the model reported on such a processor; null without any."""
 
 
+class GranularityRow(BaseModel):
+    """How far predictions of the same models on a machine are off with one granularity."""
+
+    model_config = _STRICT
+
+    machine: str
+    threads: int
+    granularity: int
+    """The most layers of a brick: of those that cut the models alike, the least."""
+    models: int
+    model_names: str
+    """Rows of a machine with the same models are comparable."""
+    error: float
+    """The geometric-mean error, as a share."""
+    speed_up: float
+    """The time of one run of all models by that of one run of all bricks."""
+    spread: float
+    """How far apart the quartiles of a model's rounds are at most, as a share of its latency."""
+
+
 class MeasuredNodeRow(BaseModel):
     """The newest value of a headline of a node."""
 

@@ -12,6 +12,7 @@ from inferometer_api.nodes.changes import MeasuredFigure
 from inferometer_api.nodes.headlines import HEADLINES, machine_kind
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.layers.bound_report import operator_counts, operator_words
+from inferometer_results.layers.granularities import GranularityFigures
 from inferometer_results.layers.machine_views import (
     BoundRow,
     DatedAdvice,
@@ -28,6 +29,7 @@ from inferometer_results.service.views.machines import (
     show_advice,
     show_bounds,
     show_bricks,
+    show_granularities,
     show_layers,
 )
 from inferometer_results.store.measured_energy import EnergyKey, measured_energy
@@ -44,6 +46,7 @@ def machine_routes(
     yield "/bounds", list[machine_schema.BoundModelRow], _bounds(store)
     yield "/advice", list[machine_schema.AdviceRow], _advice(store)
     yield "/bricks", list[machine_schema.BrickRow], _bricks(store, prices)
+    yield "/granularities", list[machine_schema.GranularityRow], _granularities(store)
     yield "/measured-nodes", list[machine_schema.MeasuredNodeRow], _nodes(store)
     yield "/measured-node", list[machine_schema.MeasuredFigureRow], _node(store)
 
@@ -98,6 +101,19 @@ def _bricks(store: Store, prices: PriceList | None) -> Callable[..., Response]:
         return _answer(rows, format, "bricks", machine_schema.BrickRow)
 
     return list_bricks
+
+
+def _granularities(store: Store) -> Callable[..., Response]:
+    def list_granularities(
+        model: NameQuery = "",
+        machine: NameQuery = "",
+        format: TableFormat = "json",  # noqa: A002 - the name of the parameter
+    ) -> Response:
+        """List how far predictions of the same models are off by the granularity of bricks."""
+        rows = [_granularity_row(each) for each in show_granularities(store, model, machine)]
+        return _answer(rows, format, "granularities", machine_schema.GranularityRow)
+
+    return list_granularities
 
 
 def _nodes(store: Store) -> Callable[..., Response]:
@@ -246,6 +262,19 @@ def _brick_row(
         "layers_interpolated": found.layers_interpolated,
         "cost_per_million": row.cost_per_million(prices),
         "microjoules_per_inference": row.microjoules(measured),
+    }
+
+
+def _granularity_row(row: GranularityFigures) -> dict[str, Any]:
+    return {
+        "machine": row.machine.name,
+        "threads": row.machine.threads,
+        "granularity": row.granularity,
+        "models": len(row.models),
+        "model_names": "; ".join(row.models),
+        "error": row.error,
+        "speed_up": row.speed_up,
+        "spread": row.spread,
     }
 
 

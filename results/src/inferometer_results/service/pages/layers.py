@@ -8,12 +8,13 @@ from inferometer_analysis.samples import Interval
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.layers.advice_report import base_sentence, gain_words, notes_of
 from inferometer_results.layers.bound_report import operator_counts, operator_words
-from inferometer_results.quantity import duration, energy, significant
+from inferometer_results.quantity import duration, energy, percent, significant
 from inferometer_results.report.facts import moment
 from inferometer_results.service.pages.rendering import render_page
 from inferometer_results.service.views.machines import (
     show_bounds_and_advice,
     show_bricks,
+    show_granularities,
     show_layers,
 )
 from inferometer_results.service.views.summaries import View
@@ -82,7 +83,10 @@ def _bricks(store: Store, prices: PriceList | None) -> Callable[..., Response]:
         return render_page(
             "bricks.html.j2",
             view=View("/bricks", {"model": model, "machine": machine}),
+            granularity_view=View("/granularities", {"model": model, "machine": machine}),
             rows=show_bricks(store, model, machine),
+            granularities=show_granularities(store, model, machine),
+            percent=percent,
             model=model,
             machine=machine,
             prices=prices,

@@ -1,6 +1,7 @@
 """The views of machines: what nodes give, and what is known of layers; for pages and the API."""
 
 from inferometer_api.layers.timings import LayerTimings
+from inferometer_results.layers.granularities import GranularityFigures, granularity_rows
 from inferometer_results.layers.machine_views import (
     BoundRow,
     DatedAdvice,
@@ -68,6 +69,12 @@ def show_bricks(store: Store, model: str, machine: str) -> list[PredictedLatency
     if machine and not model:
         shown.sort(key=_by_latency)
     return shown
+
+
+def show_granularities(store: Store, model: str, machine: str) -> list[GranularityFigures]:
+    """Return how well each granularity predicts one model or all, on one machine or all."""
+    documents = [each for each in all_timings(store) if machine in ("", each.machine.name)]
+    return granularity_rows(documents, model)
 
 
 def _by_latency(row: PredictedLatency) -> tuple[int, int, float]:
