@@ -73,6 +73,15 @@ def percent(share: float) -> str:
     return f"{significant(round(share * 100, _PERCENT_DIGITS))} %"
 
 
+def spread_percent(share: float) -> str:
+    """Return a spread or an error, a positive share, in tenths of a percent: 1.2 %.
+
+    One that these round to zero is "< 0.1 %": no measurement is exact.
+    """
+    rounded = f"{100 * share:.1f} %"
+    return "< 0.1 %" if rounded == "0.0 %" else rounded
+
+
 def duration(nanoseconds: float | None) -> str:
     """Return a time in a suitable unit: 41.2 ms."""
     return time_unit([nanoseconds]).named(nanoseconds)

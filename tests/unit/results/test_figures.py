@@ -14,6 +14,7 @@ from inferometer_results.quantity import (
     percent,
     significant,
     size,
+    spread_percent,
     time_unit,
     watts,
 )
@@ -72,6 +73,21 @@ def test_energy_and_power_have_the_unit_that_suits_them() -> None:
     assert watts(38_240) == "38.2 W"
     assert percent(0.4862) == "48.6 %"
     assert percent(1.84e-15) == "0 %"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.0, "< 0.1 %"),
+        (0.00049, "< 0.1 %"),
+        (0.0005, "0.1 %"),
+        (0.0123, "1.2 %"),
+        (1.0, "100.0 %"),
+    ],
+)
+def test_no_spread_is_zero(share: float, text: str) -> None:
+    """A spread that rounds to zero is small, and not exact."""
+    assert spread_percent(share) == text
 
 
 def test_one_thing_is_no_plural() -> None:

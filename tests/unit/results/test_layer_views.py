@@ -165,6 +165,27 @@ def test_the_noise_floor_of_a_cpu_stands_next_to_the_bound() -> None:
     assert ends == (684, 916)
 
 
+def test_a_noise_floor_that_rounds_to_zero_is_small(tmp_path: Path) -> None:
+    """No spread is called 0.0 %, which looks exact; ± is none without interpolation."""
+    spread = {"reference_nanoseconds": 500_000, "reference_spread_nanoseconds": 10.0}
+    bound = _bound().model_copy(update=spread)
+    (floor,) = (
+        each
+        for each in bound_sentences(bound_report("net", "FP32", PLAIN, None, bound))
+        if each.startswith("Noise floor")
+    )
+    assert "are < 0.1 % apart" in floor
+    with Store(str(tmp_path / "r.db")) as store:
+        client = TestClient(
+            create_app(store, AccessRules(), "1.2.3", lambda: 0.0),
+            base_url="http://127.0.0.1:8090",
+        )
+        keep_timings(store, bound, "2026-01-01T00:00:00Z", "layers")
+        keep_timings(store, _bricks("fast", a=9, b=9), "2026-01-02T00:00:00Z", "layers")
+        assert "are &lt; 0.1 % apart" in client.get("/layers").text
+        assert "<td>none</td>" in client.get("/bricks").text
+
+
 def test_timings_of_an_earlier_version_have_no_noise_floor() -> None:
     """It is not known, and none is made up."""
     report = bound_report("net", "FP32", PLAIN, None, _bound())

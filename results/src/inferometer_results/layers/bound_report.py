@@ -24,6 +24,7 @@ from inferometer_api.nodes.characteristics import NodeCharacteristics
 from inferometer_api.nodes.peaks import NodePeak, bandwidth_peak, product_peak
 from inferometer_api.wording import counted
 from inferometer_results.layers.slowness import slow_sentence, slowdown
+from inferometer_results.quantity import spread_percent
 
 _MOST_NAMED = 10
 _DEFAULT = "Default"
@@ -52,13 +53,13 @@ class NoiseFloor:
         elif self.reference_ns and self.reference_spread is not None:
             first = (
                 f"the quartiles of a matrix product of {_milliseconds(self.reference_ns)} in the "
-                f"same rounds are {100 * self.reference_spread:.1f} % apart"
+                f"same rounds are {spread_percent(self.reference_spread)} apart"
             )
         else:
             first = ""
         second = (
-            f"the quartiles of a layer's timing are {100 * self.layer_spread:.1f} % apart in the "
-            "median"
+            f"the quartiles of a layer's timing are {spread_percent(self.layer_spread)} apart in "
+            "the median"
             if self.layer_spread is not None
             else ""
         )

@@ -16,7 +16,7 @@ from inferometer_api.layers.graph import LayerGraph
 from inferometer_api.layers.split import split
 from inferometer_api.layers.timings import LayerTimings, Timing
 from inferometer_results.layers.slowness import slow_sentence, slowdown
-from inferometer_results.quantity import percent
+from inferometer_results.quantity import DASH, percent, spread_percent
 
 BUSY = 0.05
 """The share of the machine's CPU time from which other processes make times doubtful."""
@@ -82,6 +82,16 @@ def error_document(found: ModelError) -> dict[str, Any]:
     }
 
 
+def uncertainty_words(found: Prediction) -> str:
+    """Return how far interpolated times put a prediction off; a dash if that is not known.
+
+    "none" if no time is interpolated: the noise of measured times is no part of it.
+    """
+    if found.uncertainty is None:
+        return DASH
+    return spread_percent(found.uncertainty) if found.layers_interpolated else "none"
+
+
 def busy_sentence(timings: LayerTimings, known: LayerTimings | None) -> str:
     """Return a warning if the machine was busy or slow while bricks were timed, else nothing."""
     if timings.other_cpu_share > BUSY:
@@ -97,7 +107,7 @@ def busy_sentence(timings: LayerTimings, known: LayerTimings | None) -> str:
 def error_sentences(errors: Sequence[ModelError], timings: LayerTimings) -> Iterator[str]:
     """Yield a table of the models, and what it shows; `timings` has their bricks and themselves."""
     width = max(len(each.prediction.model) for each in errors)
-    yield f"{'MODEL':{width}}  MEASURED ms  SPREAD  PREDICTED ms   ERROR"
+    yield f"{'MODEL':{width}}  MEASURED ms   SPREAD  PREDICTED ms   ERROR"
     ratios, unsteady = [], []
     for each in errors:
         name, measured = each.prediction.model, each.measured
@@ -109,13 +119,14 @@ def error_sentences(errors: Sequence[ModelError], timings: LayerTimings) -> Iter
         if measured.spread > STEADY:
             unsteady.append(name)
         yield (
-            f"{name:{width}}  {measured.nanoseconds / 1e6:11.2f}  {100 * measured.spread:4.0f} %  "
+            f"{name:{width}}  {measured.nanoseconds / 1e6:11.2f}  "
+            f"{spread_percent(measured.spread):>7}  "
             f"{predicted_ms:12.2f}  {100 * (each.ratio - 1):+4.0f} %"
         )
     if ratios:
         yield ""
         yield (
-            f"Geometric-mean error {100 * geometric_mean_error(ratios):.1f} %. Speed-up by the "
+            f"Geometric-mean error {spread_percent(geometric_mean_error(ratios))}. Speed-up by the "
             f"paper's definition {speed_up(timings):.1f}, by the engine's time with sessions at "
             f"{_RUNS} runs a model {engine_speed_up(timings, _RUNS):.1f}."
         )

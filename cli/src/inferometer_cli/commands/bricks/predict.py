@@ -44,6 +44,7 @@ def predict_models(  # noqa: PLR0913 - one argument for each option
     off. Without any it counts as nothing, and ± is unknown.
     """
     from inferometer_cli.local.layers import LayerSettings
+    from inferometer_results.layers.brick_errors import uncertainty_words
 
     settings = LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
     found = _predictions(models, settings, granularity, database, interpolated=True)
@@ -56,7 +57,7 @@ def predict_models(  # noqa: PLR0913 - one argument for each option
     )
     for each in found:
         bound = " " if each.is_complete else ">"
-        error = "-" if each.uncertainty is None else f"{100 * each.uncertainty:.1f} %"
+        error = "-" if each.uncertainty is None else uncertainty_words(each)
         print_output(
             f"{each.model:{width}} {bound}{each.sequential_nanoseconds / 1e6:14.2f} "
             f"{bound}{each.critical_path_nanoseconds / 1e6:17.2f}  "

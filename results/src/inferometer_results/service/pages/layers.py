@@ -8,7 +8,8 @@ from inferometer_analysis.samples import Interval
 from inferometer_results.explore.prices import PriceList
 from inferometer_results.layers.advice_report import base_sentence, gain_words, notes_of
 from inferometer_results.layers.bound_report import operator_counts, operator_words
-from inferometer_results.quantity import duration, energy, percent, significant
+from inferometer_results.layers.brick_errors import uncertainty_words
+from inferometer_results.quantity import duration, energy, significant, spread_percent
 from inferometer_results.report.facts import moment
 from inferometer_results.service.pages.rendering import render_page
 from inferometer_results.service.views.machines import (
@@ -38,6 +39,7 @@ def _layers(store: Store) -> Callable[..., Response]:
             view=View("/layers", {}),
             machines=show_layers(store),
             duration=duration,
+            spread_percent=spread_percent,
             between=_between,
         )
 
@@ -86,7 +88,8 @@ def _bricks(store: Store, prices: PriceList | None) -> Callable[..., Response]:
             granularity_view=View("/granularities", {"model": model, "machine": machine}),
             rows=show_bricks(store, model, machine),
             granularities=show_granularities(store, model, machine),
-            percent=percent,
+            spread_percent=spread_percent,
+            uncertainty_words=uncertainty_words,
             model=model,
             machine=machine,
             prices=prices,
