@@ -165,7 +165,7 @@ def _buckets(metric: Metric) -> str:
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds:g} s" if seconds >= 1 else f"{seconds * 1e6:g} us"
+    return f"{seconds:g} s" if seconds >= 1 else f"{seconds * 1e6:g} µs"
 
 
 def series_of(metric: Metric) -> int:

@@ -141,7 +141,7 @@ def _choice(layer: GraphLayer, own: KernelTiming, best: KernelTiming) -> str:
     how = f"{best.engine} {best.algorithm}".rstrip()
     return (
         f"{layer.name} ({layer.operator}) by {how} in {best.nanoseconds / 1e3:.1f} instead of "
-        f"{own.nanoseconds / 1e3:.1f} us"
+        f"{own.nanoseconds / 1e3:.1f} µs"
     )
 
 

@@ -65,7 +65,7 @@ def test_a_faster_algorithm_counts_at_each_place_of_its_layer() -> None:
     """Two convolutions save 10 us each; the interval follows from the quartiles."""
     advice = _advice(_timing("cudnn", 20_000, 300), _timing("onnxruntime", 30_000, 400))["Q3"]
     assert "2 layers have a faster algorithm, which saves 0.020 ms" in advice.sentence
-    assert "first (Conv) by cudnn WINOGRAD in 20.0 instead of 30.0 us" in advice.sentence
+    assert "first (Conv) by cudnn WINOGRAD in 20.0 instead of 30.0 µs" in advice.sentence
     assert advice.gain.value == 0.2
     assert advice.gain.high is not None
     assert round(advice.gain.high - 0.2, 6) == round(500 * 2**0.5 / 100_000, 6)

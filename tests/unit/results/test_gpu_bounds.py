@@ -97,7 +97,7 @@ def test_the_sentences_name_the_provider_options_and_the_noise_floor() -> None:
     assert "by cudnn" in sentences
     assert "Measured on onnxruntime, TF32, as one CUDA graph: 0.940 ms" in sentences
     assert "The GPU works for 0.805 ms of it." in sentences
-    assert "Noise floor: an empty kernel takes 0.64 us" in sentences
+    assert "Noise floor: an empty kernel takes 0.64 µs" in sentences
     assert "thread" not in sentences
 
 

@@ -53,6 +53,7 @@ def test_executions_follow_their_launches() -> None:
     assert all(each.launch_ns > 0 for each in kernels)
     assert [each.index for each in kernels] == list(range(len(kernels)))
     assert "were read to 0." in notes[0]
+    assert " µs; " in notes[0]
     assert len(notes) == 1
 
 

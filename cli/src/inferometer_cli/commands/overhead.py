@@ -96,12 +96,12 @@ def overhead(
 
 
 def _show(first: str, found: "Ladder") -> None:
-    lines = [f"{first:<16} {found.steps[0].below / 1e3:>10.1f} us"]
+    lines = [f"{first:<16} {found.steps[0].below / 1e3:>10.1f} µs"]
     lines += [
-        f"{'+ ' + each.name:<16} {each.added / 1e3:>10.1f} us  +- {each.margin / 1e3:.1f}"
+        f"{'+ ' + each.name:<16} {each.added / 1e3:>10.1f} µs  +- {each.margin / 1e3:.1f}"
         for each in found.steps
     ]
-    lines.append(f"{'= whole':<16} {found.whole / 1e3:>10.1f} us")
+    lines.append(f"{'= whole':<16} {found.whole / 1e3:>10.1f} µs")
     if len(found.steps) > 1:  # one step is the whole by itself
         words = {
             "closes": "The ladder closes",
@@ -110,7 +110,7 @@ def _show(first: str, found: "Ladder") -> None:
         }
         lines.append(
             f"{words[found.outcome]}: {found.unexplained:.1%} of the overhead is unexplained "
-            f"({abs(found.gap) / 1e3:.1f} us +- {found.gap_margin / 1e3:.1f})."
+            f"({abs(found.gap) / 1e3:.1f} µs +- {found.gap_margin / 1e3:.1f})."
         )
     with flushed_output():
         console = output_console()

@@ -49,7 +49,7 @@ class NoiseFloor:
     def words(self) -> str:
         """The floor in a sentence; empty if nothing is known of it."""
         if self.empty_kernel_ns:
-            first = f"an empty kernel takes {self.empty_kernel_ns / 1e3:.2f} us"
+            first = f"an empty kernel takes {self.empty_kernel_ns / 1e3:.2f} µs"
         elif self.reference_ns and self.reference_spread is not None:
             first = (
                 f"the quartiles of a matrix product of {_milliseconds(self.reference_ns)} in the "

@@ -165,7 +165,7 @@ def _notes(
 ) -> Iterator[str]:
     uncertainty = max(trace.before.uncertainty_ns, trace.after.uncertainty_ns)
     yield (
-        f"The clocks of the engine and of CUPTI were read to {uncertainty / 1000:.2f} us; the "
+        f"The clocks of the engine and of CUPTI were read to {uncertainty / 1000:.2f} µs; the "
         "layers' spans are whole microseconds."
     )
     lost = len(by_correlation) - launched

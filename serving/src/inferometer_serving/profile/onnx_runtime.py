@@ -52,10 +52,10 @@ class OnnxProfiledSession:
                 f"ONNX Runtime's profile cannot be read: {error}. {disk_advice()}"
             ) from error
         note = (
-            f"ONNX Runtime's profiler takes {cost.event_ns / 1000:.2f} us within each layer, "
-            f"{cost.tensor_ns / 1000:.2f} us more for each input and output, and "
-            f"{cost.axis_ns / 1000:.2f} us for each of their axes. This is taken off, and within "
-            f"loops and branches {cost.between_ns / 1000:.2f} us after each layer."
+            f"ONNX Runtime's profiler takes {cost.event_ns / 1000:.2f} µs within each layer, "
+            f"{cost.tensor_ns / 1000:.2f} µs more for each input and output, and "
+            f"{cost.axis_ns / 1000:.2f} µs for each of their axes. This is taken off, and within "
+            f"loops and branches {cost.between_ns / 1000:.2f} µs after each layer."
         )
         return replace(found, notes=(*found.notes, note))
 
