@@ -12,6 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from inferometer_api.results.tracing import UNATTRIBUTED, StepTracing
 from inferometer_loadgen.record.request_tracer import ClientTrace
+from inferometer_loadgen.tracing import join
 from inferometer_loadgen.tracing.clocks import (
     ClientClock,
     ServerClock,
@@ -219,10 +220,100 @@ def test_a_clock_that_moves_meanwhile_is_named() -> None:
         )
     ]
     found = joined([a_trace(1, 10), a_trace(2, 10)], spans, server=FAR)
-    (note,) = found.notes
-    assert note.startswith("The clock of 10.0.0.9:8000 moved by 65.000 ms or more")
+    moved, left_out = found.notes
+    assert moved.startswith("The clock of 10.0.0.9:8000 moved by 65.000 ms or more")
+    assert left_out.startswith("The server's spans of 2 of 2 traced queries are left out")
     (clock,) = found.clocks
     assert clock.error_nanoseconds >= 32 * MS
+    assert (found.joined, found.parts[-1].median_nanoseconds) == (0, 8 * MS)
+
+
+@pytest.mark.parametrize("away_ms", [20, -20, 3_600_000])
+def test_spans_that_a_set_clock_moved_out_of_their_query_are_left_out(away_ms: int) -> None:
+    """Servers of others on this machine write wall clock times, and a daemon set that clock."""
+    traces = [a_trace(1, 10), a_trace(2, 10)]
+    spans = [
+        span
+        for trace, ms in zip(traces, (0, away_ms), strict=True)
+        for span in server_spans(trace, ("compute", 4), away_ns=ms * MS, boot_id="")
+    ]
+    found = joined(traces, spans)
+    (note,) = found.notes
+    assert note.startswith("The server's spans of 1 of 2 traced queries are left out")
+    assert "A clock was set meanwhile" in note
+    assert found.joined == 1
+    assert sum(each.median_nanoseconds for each in found.parts) == 10 * MS
+
+
+@pytest.mark.parametrize(
+    ("start_ns", "end_ns"),
+    [
+        pytest.param(0, 0, id="never set"),
+        pytest.param(2**64 - 1, 2**64 - 1, id="never read"),
+        pytest.param(UNIX + WINDOW + 200 * MS, UNIX + WINDOW + 199 * MS, id="ends first"),
+    ],
+)
+def test_a_span_without_times_costs_no_other(start_ns: int, end_ns: int) -> None:
+    """It is left out with a note, and its neighbours make the figures."""
+    trace = a_trace(1, 20)
+    whole = server_spans(trace, ("queue", 4), ("compute", 6))
+    odd = replace(whole[0], span_id="b" * 16, start_ns=start_ns, end_ns=end_ns, boot_id="")
+    found = joined([trace], [*whole, odd])
+    assert parts_of(found) == parts_of(joined([trace], whole))
+    assert found.notes == [
+        "Left out for their times: 1 span. They end before they begin, or lie weeks from this load."
+    ]
+
+
+def test_a_query_with_too_many_spans_keeps_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that are too many to show are one part, so that the sum stays."""
+    monkeypatch.setattr(join, "_MOST_SPANS", 40)
+    monkeypatch.setattr(join, "_MOST_PARTS", 10)
+    trace = a_trace(1, 100)
+    spans = server_spans(trace, *((f"part {number}", 1) for number in range(60)))
+    found = joined([trace], spans)
+    assert "21 spans beyond 40 of a query are left out." in found.notes
+    shown = parts_of(found)
+    assert len(shown) == 12
+    assert shown["34 shorter parts"] == [34, 34]
+    assert sum(each for each, _ in shown.values()) == 100
+
+
+_TIMES = st.one_of(
+    st.integers(0, 2**64 - 1), st.integers(UNIX + WINDOW, UNIX + WINDOW + 1_000 * MS)
+)
+_IDS = st.sampled_from(["", "1" * 16, "2" * 16, a_trace(1).span_id.hex()])
+
+
+@given(
+    st.lists(
+        st.builds(
+            ReceivedSpan,
+            trace_id=st.sampled_from([a_trace(number).trace_id.hex() for number in (1, 2, 3)]),
+            span_id=_IDS,
+            parent_id=_IDS,
+            name=st.sampled_from(["compute", ""]),
+            service=st.sampled_from(["other", "inferometer-serving"]),
+            start_ns=_TIMES,
+            end_ns=_TIMES,
+            events=st.lists(
+                st.tuples(st.sampled_from(["COMPUTE_START", "QUEUE_START"]), _TIMES)
+            ).map(tuple),
+            boot_id=st.sampled_from(["", "boot", "other"]),
+            unix_offset_ns=st.integers(-(2**70), 2**70),
+        )
+    ),
+    st.sampled_from([SERVER, FAR]),
+)
+def test_whatever_spans_say_a_step_keeps_its_queries(
+    spans: list[ReceivedSpan], server: ServerClock
+) -> None:
+    """No times, names or parents of a span cost the measurement."""
+    found = joined([a_trace(1), a_trace(2)], spans, server)
+    assert found.sampled == 2
+    assert StepTracing.read_json(found.model_dump_json()) == found
+    for query in found.queries:
+        assert 0 <= query.unattributed_nanoseconds <= query.latency_nanoseconds
 
 
 @given(
@@ -413,6 +504,25 @@ def test_malformed_json_is_refused_in_a_clause(body: bytes) -> None:
     """Whatever a program sends, it is either spans or a sentence."""
     with pytest.raises(UnreadableSpansError, match="no OTLP message"):
         read_json(body)
+
+
+@pytest.mark.parametrize("time", ["1e999", "-1e999", "9" * 5_000])
+def test_a_time_beyond_all_numbers_is_refused_in_a_clause(time: str) -> None:
+    """It is no reason to lose the measurement."""
+    fields = f'"traceId":"a","spanId":"b","name":"c","startTimeUnixNano":{time},"endTimeUnixNano":1'
+    body = f'{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{{{fields}}}]}}]}}]}}'
+    with pytest.raises(UnreadableSpansError, match="no OTLP message"):
+        read_json(body.encode())
+
+
+def test_names_are_short_and_can_be_written() -> None:
+    """Half of a character, which no file can hold, and five million characters."""
+    fields = '"traceId":"a","spanId":"b","startTimeUnixNano":1,"endTimeUnixNano":1'
+    for name, expected in (("bad\\ud800name", "bad?name"), (5_000_000 * "x", 200 * "x")):
+        span = f'{{"name":"{name}",{fields}}}'
+        body = f'{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{span}]}}]}}]}}'
+        assert [each.name for each in read_json(body.encode())] == [expected]
+        assert read_json(body.encode(), {"another"}) == []
 
 
 @given(st.binary())

@@ -2,6 +2,7 @@
 
 import asyncio
 import zlib
+from collections.abc import Container
 from contextlib import suppress
 
 from aiohttp import web
@@ -18,8 +19,12 @@ from inferometer_loadgen.tracing.spans import (
 
 _PATH = "/v1/traces"
 _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
-_MOST_MESSAGE_BYTES = 16 << 20
+_MOST_MESSAGE_BYTES = 4 << 20
+"""As in OTLP by gRPC. Exporters send some 512 spans at once, which take 0.2 MB; 4 MiB of the
+smallest spans take some 100 times as much once they are parsed."""
 _MOST_BYTES = 128 << 20
+_MOST_SPANS = 200_000
+"""Of one step: they take some 100 MB."""
 _MOST_NOTES = 16
 """Of one step: what is refused is not held, so that nothing else limits their number."""
 _TOO_LARGE = f"A message has at most {_MOST_MESSAGE_BYTES} bytes."
@@ -77,12 +82,18 @@ class OtlpReceiver:
                 await self._came.wait()
         return bool(self._messages)
 
-    def spans(self) -> list[ReceivedSpan]:
-        """Read the messages that came, and return all spans since `forget`."""
+    def spans(self, trace_ids: Container[str]) -> list[ReceivedSpan]:
+        """Read the messages that came, and return the spans of some traces since `forget`."""
         messages, self._messages = self._messages, []
         for kind, body in messages:
+            if len(self._spans) >= _MOST_SPANS:
+                self.notes[f"Spans beyond {_MOST_SPANS:,} were not read: trace fewer queries."] = (
+                    None
+                )
+                break
+            read = read_json if kind == _JSON else read_protobuf
             try:
-                self._spans += read_json(body) if kind == _JSON else read_protobuf(body)
+                self._spans += read(body, trace_ids)
             except UnreadableSpansError as error:
                 self._note_unreadable(error)
         return self._spans

@@ -167,14 +167,15 @@ class RunTracing:
     ) -> list[ReceivedSpan]:
         """Return what other programs sent, once every query has a root there or none follows."""
         missing = {trace.span_id.hex() for trace in traces}
+        trace_ids = {trace.trace_id.hex() for trace in traces}
         if all(self._have_spans):
-            return list(receiver.spans())
+            return list(receiver.spans(trace_ids))
         until = time.monotonic() + _LAST_SPANS_SECONDS
         while missing:
-            missing -= {span.parent_id for span in receiver.spans()}
+            missing -= {span.parent_id for span in receiver.spans(trace_ids)}
             if missing and not await receiver.wait(until - time.monotonic()):
                 break
-        return list(receiver.spans())
+        return list(receiver.spans(trace_ids))
 
 
 def unix_offset_ns() -> int:

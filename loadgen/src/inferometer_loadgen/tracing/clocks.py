@@ -8,6 +8,9 @@ from inferometer_api.results.tracing import ServerClockOffset
 from inferometer_loadgen.record.request_tracer import ClientTrace
 from inferometer_loadgen.tracing.spans import ReceivedSpan
 
+_FARTHEST_NS = 2**51
+"""Some 26 days: differences of times must fit into the 53 bits of a number in JSON."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServerClock:
@@ -35,6 +38,17 @@ def span_times(span: ReceivedSpan, offset_ns: int, clock: ClientClock) -> tuple[
         return span.start_ns - span.unix_offset_ns, span.end_ns - span.unix_offset_ns
     away = clock.unix_offset_ns + offset_ns
     return span.start_ns - away, span.end_ns - away
+
+
+def has_times(span: ReceivedSpan, trace: ClientTrace, clock: ClientClock) -> bool:
+    """Return whether the times of a span can be those of a query by any clock.
+
+    They cannot if it ends before it begins, or lies years away, as times that were never set do.
+    """
+    start_ns, end_ns = span_times(span, 0, clock)
+    return (
+        start_ns <= end_ns and max(trace.due_ns - start_ns, end_ns - trace.due_ns) <= _FARTHEST_NS
+    )
 
 
 def server_clocks(

@@ -4,8 +4,8 @@ Every part is measured: its begin and its end were read from a clock. What no pa
 unattributed rest, which is shown.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from statistics import fmean, median
@@ -19,10 +19,12 @@ from inferometer_api.results.tracing import (
     TracedSpan,
 )
 from inferometer_api.runtimes.table import runtimes_that
+from inferometer_api.wording import counted
 from inferometer_loadgen.record.request_tracer import ClientTrace
 from inferometer_loadgen.tracing.clocks import (
     ClientClock,
     ServerClock,
+    has_times,
     server_clocks,
     span_times,
 )
@@ -30,6 +32,12 @@ from inferometer_loadgen.tracing.spans import ReceivedSpan
 
 MOST_KEPT = 100
 """Queries of a step in the result; the figures are of all."""
+_MOST_SPANS = 500
+"""Of one query."""
+_MOST_PARTS = 100
+"""The others are one."""
+_MISFIT_NS, _MISFIT_SHARE = 1_000_000, 0.1
+"""How far the begin of a server's spans may lie outside of the query, in ns and by its latency."""
 _SLOWEST_SHARE = 0.01
 _MIDDLE_SHARE = 0.1
 _CLIENT, _WIRE = "client", "wire"
@@ -45,6 +53,8 @@ _EVENT_PARTS = (
     ("send", "GRPC_SEND_START", "GRPC_SEND_END"),
 )
 """The parts that the events of Triton's spans bound."""
+_PartKey = tuple[str, str]
+"""Service and name."""
 
 
 @dataclass(slots=True)
@@ -67,6 +77,8 @@ class _Joined:
     intervals: list[_Interval]
     """Those of the client and the wire, then those of servers."""
     has_server: bool
+    is_misfit: bool = False
+    """Whether a server's spans do not lie within the query: they are left out."""
 
     @property
     def latency_ns(self) -> int:
@@ -89,11 +101,8 @@ def step_tracing(  # noqa: PLR0913 - each is one source of a step's traces, and 
     most_kept: int = MOST_KEPT,
 ) -> StepTracing:
     """Return the traced queries of a step; connections belong to `servers` in turn."""
-    by_trace: defaultdict[str, list[ReceivedSpan]] = defaultdict(list)
-    for span in spans:
-        by_trace[span.trace_id].append(span)
     own = {trace.trace_id.hex(): trace for trace in traces}
-    found = {name: _with_event_parts(by_trace[name]) for name in own if name in by_trace}
+    found, left_out = _by_trace(own, spans, clock)
     clocks, offsets, moved = server_clocks(own, found, servers, clock)
     joined = [
         _join(trace, found.get(name, []), offsets.get(trace.place % len(servers)), clock)
@@ -107,13 +116,39 @@ def step_tracing(  # noqa: PLR0913 - each is one source of a step's traces, and 
         sampled=len(joined),
         joined=len(with_server),
         clocks=clocks,
-        notes=[*notes, *moved, *_notes(joined, good, with_server)],
+        notes=[*notes, *left_out, *moved, *_notes(joined, good, with_server)],
         queries=[
             _query(each, servers[each.trace.place % len(servers)].address, clock)
             for each in _kept(with_server or good, most_kept)
         ],
         **_figures(with_server or good),
     )
+
+
+def _by_trace(
+    own: Mapping[str, ClientTrace], spans: Iterable[ReceivedSpan], clock: ClientClock
+) -> tuple[dict[str, list[ReceivedSpan]], list[str]]:
+    """Return the spans of each query, and a note for each kind of span that is left out."""
+    by_trace: defaultdict[str, list[ReceivedSpan]] = defaultdict(list)
+    for span in spans:
+        if span.trace_id in own:
+            by_trace[span.trace_id].append(span)
+    found = {}
+    surplus = without_times = 0
+    for name, its in by_trace.items():
+        every = _with_event_parts(its[:_MOST_SPANS])
+        found[name] = [each for each in every if has_times(each, own[name], clock)]
+        surplus += max(len(its) - _MOST_SPANS, 0)
+        without_times += len(every) - len(found[name])
+    notes = []
+    if surplus:
+        notes.append(f"{surplus:,} spans beyond {_MOST_SPANS} of a query are left out.")
+    if without_times:
+        notes.append(
+            f"Left out for their times: {counted(without_times, 'span')}. They end before they "
+            "begin, or lie weeks from this load."
+        )
+    return {name: its for name, its in found.items() if its}, notes
 
 
 def covered_ns(intervals: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -> int:
@@ -154,21 +189,36 @@ def _figures(queries: Sequence[_Joined]) -> dict[str, Any]:
 def _parts(
     queries: Sequence[_Joined], middle: Sequence[_Joined], slowest: Sequence[_Joined]
 ) -> list[TracedPart]:
-    starts: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    starts: defaultdict[_PartKey, list[int]] = defaultdict(list)
     for query in queries:
         for each in query.intervals:
             if each.is_part:
                 starts[each.service, each.name].append(each.start_ns - query.trace.due_ns)
-    ordered = sorted(starts, key=lambda key: fmean(starts[key]))
+    of_middle, of_slowest = _mean_parts(middle), _mean_parts(slowest)
+    longest = sorted(starts, key=lambda key: -max(of_middle[key], of_slowest[key]))
+    ordered = sorted(longest[:_MOST_PARTS], key=lambda key: fmean(starts[key]))
+    others = longest[_MOST_PARTS:]
     return [
         *(
             TracedPart(
                 name=name,
                 service=service,
-                median_nanoseconds=_mean_part(middle, service, name),
-                slowest_nanoseconds=_mean_part(slowest, service, name),
+                median_nanoseconds=of_middle[service, name],
+                slowest_nanoseconds=of_slowest[service, name],
             )
             for service, name in ordered
+        ),
+        *(
+            [
+                TracedPart(
+                    name=f"{len(others):,} shorter parts",
+                    service="",
+                    median_nanoseconds=sum(of_middle[key] for key in others),
+                    slowest_nanoseconds=sum(of_slowest[key] for key in others),
+                )
+            ]
+            if others
+            else []
         ),
         TracedPart(
             name=UNATTRIBUTED,
@@ -179,14 +229,14 @@ def _parts(
     ]
 
 
-def _mean_part(queries: Sequence[_Joined], service: str, name: str) -> int:
-    total = sum(
-        each.end_ns - each.start_ns
-        for query in queries
-        for each in query.intervals
-        if each.is_part and (each.service, each.name) == (service, name)
-    )
-    return round(total / len(queries))
+def _mean_parts(queries: Sequence[_Joined]) -> Counter[_PartKey]:
+    """Return the mean ns of each part."""
+    totals: Counter[_PartKey] = Counter()
+    for query in queries:
+        for each in query.intervals:
+            if each.is_part:
+                totals[each.service, each.name] += each.end_ns - each.start_ns
+    return Counter({key: round(total / len(queries)) for key, total in totals.items()})
 
 
 def _join(
@@ -205,7 +255,19 @@ def _join(
         )
         for span in sorted(spans, key=lambda span: (span.start_ns, -span.end_ns))
     ]
+    if not _fits(trace, of_server):
+        return _Joined(trace, _of_client(trace, []), has_server=False, is_misfit=True)
     return _Joined(trace, [*_of_client(trace, of_server), *of_server], bool(of_server))
+
+
+def _fits(trace: ClientTrace, of_server: Sequence[_Interval]) -> bool:
+    """Return whether a server began between request and reply, as it must by one clock.
+
+    It may end later: what it does after the reply may have spans, too.
+    """
+    begin = min((each.start_ns for each in of_server), default=trace.sent_ns)
+    slack_ns = _MISFIT_NS + _MISFIT_SHARE * (trace.answered_ns - trace.due_ns)
+    return trace.sent_ns - slack_ns <= begin <= trace.answered_ns + slack_ns
 
 
 def _of_client(trace: ClientTrace, of_server: Sequence[_Interval]) -> list[_Interval]:
@@ -220,7 +282,8 @@ def _of_client(trace: ClientTrace, of_server: Sequence[_Interval]) -> list[_Inte
         end = max(each.end_ns for each in of_server)
         # The server may take a request before the call that writes it returns, and the client a
         # reply before the server's call returns: nothing was on the wire alone then.
-        found.append(_Interval("request", _WIRE, trace.written_ns, max(begin, trace.written_ns)))
+        taken_ns = max(min(begin, trace.first_byte_ns), trace.written_ns)
+        found.append(_Interval("request", _WIRE, trace.written_ns, taken_ns))
         found.append(_Interval("reply", _WIRE, min(end, trace.first_byte_ns), trace.first_byte_ns))
     return found
 
@@ -299,14 +362,21 @@ def _notes(
 ) -> Iterable[str]:
     if len(good) < len(joined):
         yield f"{len(joined) - len(good)} of {len(joined)} traced queries failed; none is shown."
-    if good and not with_server:
+    misfits = sum(each.is_misfit for each in good)
+    if misfits:
+        yield (
+            f"The server's spans of {misfits} of {len(good)} traced queries are left out: by their "
+            "times it began before the request was sent, or after the reply came. A clock was set "
+            "meanwhile, or the times are wrong."
+        )
+    if good and not with_server and not misfits:
         own = " and ".join(runtimes_that(lambda each: each.reports_spans))
         yield (
             "No server reported spans, so only the client's own parts are known. Servers of the "
             f"runtimes {own} do; others need load.tracing.receiverPort."
         )
-    elif len(with_server) < len(good):
+    elif bare := len(good) - len(with_server) - misfits:
         yield (
-            f"{len(good) - len(with_server)} of {len(good)} traced queries have no spans of a "
-            "server; the figures are of the others."
+            f"{bare} of {len(good)} traced queries have no spans of a server; the figures are of "
+            "the others."
         )

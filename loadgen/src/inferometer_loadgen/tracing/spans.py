@@ -1,7 +1,7 @@
 """Spans in OTLP: reads the messages of OpenTelemetry exporters, in protobuf and in JSON."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ BOOT_ID = "inferometer.clock.boot_id"
 """Resource attribute: the boot of the machine whose monotonic clock the times follow."""
 UNIX_OFFSET = "inferometer.clock.unix_offset_nanoseconds"
 """Resource attribute: what was added to that clock's times."""
+_MOST_CHARACTERS = 200
+"""Of a name: it is shown in tables and charts."""
 
 
 class UnreadableSpansError(ValueError):
@@ -67,15 +69,18 @@ def check_json(body: bytes) -> None:
         raise UnreadableSpansError("its resourceSpans are not a list")
 
 
-def read_protobuf(body: bytes) -> list[ReceivedSpan]:
-    """Return the spans in a serialized ExportTraceServiceRequest; raises UnreadableSpansError."""
+def read_protobuf(body: bytes, trace_ids: Container[str] | None = None) -> list[ReceivedSpan]:
+    """Return the spans in a serialized ExportTraceServiceRequest; raises UnreadableSpansError.
+
+    `trace_ids`: only spans of these traces; None: all.
+    """
     return [
         ReceivedSpan(
             trace_id=span.trace_id.hex(),
             span_id=span.span_id.hex(),
             parent_id=span.parent_span_id.hex(),
-            name=span.name,
-            service=attributes.get("service.name", ""),
+            name=_name(span.name),
+            service=_name(attributes.get("service.name", "")),
             start_ns=span.start_time_unix_nano,
             end_ns=span.end_time_unix_nano,
             events=tuple((event.name, event.time_unix_nano) for event in span.events),
@@ -86,18 +91,29 @@ def read_protobuf(body: bytes) -> list[ReceivedSpan]:
         for attributes in ({each.key: _text(each.value) for each in resource.resource.attributes},)
         for scope in resource.scope_spans
         for span in scope.spans
+        if trace_ids is None or span.trace_id.hex() in trace_ids
     ]
 
 
-def read_json(body: bytes) -> list[ReceivedSpan]:
-    """Return the spans in an OTLP message in JSON; raises UnreadableSpansError."""
+def read_json(body: bytes, trace_ids: Container[str] | None = None) -> list[ReceivedSpan]:
+    """Return the spans in an OTLP message in JSON; raises UnreadableSpansError.
+
+    `trace_ids`: only spans of these traces; None: all.
+    """
     try:
-        return list(_spans(json.loads(body)))
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        raise UnreadableSpansError(f"it is no OTLP message in JSON ({error!r})") from error
+        return list(_spans(json.loads(body), trace_ids))
+    except KeyError as error:
+        raise UnreadableSpansError(
+            f"it is no OTLP message in JSON: {str(error)[:_MOST_CHARACTERS]} is missing"
+        ) from error
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise UnreadableSpansError(
+            "it is no OTLP message in JSON: "
+            f"{_name(str(error)).rstrip('.') or type(error).__name__}"
+        ) from error
 
 
-def _spans(document: Any) -> Iterator[ReceivedSpan]:
+def _spans(document: Any, trace_ids: Container[str] | None) -> Iterator[ReceivedSpan]:
     for resource in document.get("resourceSpans") or ():
         attributes = {
             each["key"]: str(next(iter(each.get("value", {}).values()), ""))
@@ -105,12 +121,15 @@ def _spans(document: Any) -> Iterator[ReceivedSpan]:
         }
         for scope in resource.get("scopeSpans") or ():
             for span in scope.get("spans") or ():
+                trace_id = span["traceId"].lower()
+                if trace_ids is not None and trace_id not in trace_ids:
+                    continue
                 yield ReceivedSpan(
-                    trace_id=span["traceId"].lower(),
+                    trace_id=trace_id,
                     span_id=span["spanId"].lower(),
                     parent_id=span.get("parentSpanId", "").lower(),
-                    name=str(span["name"]),
-                    service=attributes.get("service.name", ""),
+                    name=_name(str(span["name"])),
+                    service=_name(attributes.get("service.name", "")),
                     start_ns=int(span["startTimeUnixNano"]),
                     end_ns=int(span["endTimeUnixNano"]),
                     events=tuple(
@@ -120,6 +139,11 @@ def _spans(document: Any) -> Iterator[ReceivedSpan]:
                     boot_id=attributes.get(BOOT_ID, ""),
                     unix_offset_ns=_whole(attributes.get(UNIX_OFFSET, "0")),
                 )
+
+
+def _name(text: str) -> str:
+    """Return a name as any text file can hold it, and not too long."""
+    return text[:_MOST_CHARACTERS].encode(errors="replace").decode()
 
 
 def _text(value: Any) -> str:
