@@ -27,7 +27,7 @@ kernels.KERNELS[EngineName.ONNX_RUNTIME] = Crashing
 sys.exit(__main__.main(sys.argv[1:]))
 """
 WITH_CRASHING_ITEMS = f"""
-import json, sys
+import json, signal, sys
 from inferometer_serving.layers.attempts import run_attempts
 from inferometer_serving.layers.timing import Item, time_items
 
@@ -40,8 +40,13 @@ class Value:
 def crash():
     {CRASH}
 
+def never_end():
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    while True:
+        pass
+
 def work(attempt):
-    opens = {{"first": crash, "second": Value, "third": crash}}
+    opens = {{"first": crash, "second": Value, "third": crash, "fourth": never_end}}
     items = [Item(name, opens[name], rounds_wanted=3) for name in opens]
     time_items(items, lambda *_: None, attempt=attempt)
     print(json.dumps({{each.name: [each.failure, each.runs > 0] for each in items}}))
@@ -62,7 +67,7 @@ sys.exit(run_attempts(work))
 
 
 def test_an_item_that_crashes_is_left_out_with_the_reason() -> None:
-    """Two of three items end the process; the third has its rounds, and no round is lost."""
+    """Three of four items end the process; the other has its rounds, and no round is lost."""
     done = subprocess.run(
         [sys.executable, "-c", WITH_CRASHING_ITEMS], check=False, capture_output=True, text=True
     )
@@ -72,6 +77,7 @@ def test_an_item_that_crashes_is_left_out_with_the_reason() -> None:
         "first": [reason, False],
         "second": ["", True],
         "third": [reason, False],
+        "fourth": ["It has not ended in time.", False],
     }
 
 

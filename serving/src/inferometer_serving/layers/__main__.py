@@ -11,6 +11,7 @@ error. What makes an engine crash is left out of the document, and named in it.
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -35,6 +36,9 @@ from inferometer_serving.options import Device, EngineName, Precision
 
 _EXIT_REFUSED = 2
 _TF32 = "TF32"
+_MOST_SECONDS = 400
+"""For the layers of a model. ONNX Runtime takes a minute for a chain of 100,000 nodes, and hours
+for as many that all read one tensor."""
 """A precision of layers on a GPU alone: no engine is started with it."""
 
 
@@ -103,6 +107,7 @@ def _describe(options: argparse.Namespace, attempt: Attempt) -> None:
     for path in options.models:
         name, document, reason = str(path), "", ""
         attempt.opening(name)
+        signal.alarm(_MOST_SECONDS)
         if crash := attempt.crashed.get(name):
             reason = f"The layers of the model {name} cannot be found. {crash}"
         else:
@@ -116,6 +121,7 @@ def _describe(options: argparse.Namespace, attempt: Attempt) -> None:
         else:
             _print(json.dumps({"event": "described", "model": name}))
             _print(document)
+    signal.alarm(0)
     attempt.opening("")
 
 

@@ -18,6 +18,8 @@ _CRASHES = frozenset(
     {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP}
 )
 """Signals of a process that fails by itself; others come from outside and end the measurement."""
+_TOO_LONG = signal.SIGALRM
+"""What an attempt gets if it has set an alarm: an engine's own code cannot be interrupted."""
 
 
 def _ignore(_: str) -> None:
@@ -43,9 +45,9 @@ class Attempt:
 def run_attempts(work: Callable[[Attempt], int]) -> int:
     """Do some work in a process of its own, and return its exit code.
 
-    If it crashes while it opens an item, it is done once more without this item. A process that is
-    killed, or crashes at any other time, ends this one by the same signal. The caller must not
-    have used an engine before: its threads do not survive a fork.
+    If it crashes while it opens an item, or its alarm rings, it is done once more without this
+    item. A process that is killed, or crashes at any other time, ends this one by the same signal.
+    The caller must not have used an engine before: its threads do not survive a fork.
     """
     context = multiprocessing.get_context("fork")
     began, crashed, parent = time.monotonic(), dict[str, str](), os.getpid()
@@ -65,9 +67,13 @@ def run_attempts(work: Callable[[Attempt], int]) -> int:
         code = process.exitcode or 0
         if code >= 0:
             return code
-        if -code not in _CRASHES or not item:
+        if -code not in {*_CRASHES, _TOO_LONG} or not item:
             os.kill(parent, -code)
-        crashed[item] = f"It ended the engine's process ({signal.Signals(-code).name})."
+        crashed[item] = (
+            "It has not ended in time."
+            if -code == _TOO_LONG
+            else f"It ended the engine's process ({signal.Signals(-code).name})."
+        )
 
 
 def _last_opened(connection: Connection) -> str:
