@@ -70,6 +70,7 @@ REFUSED: tuple[Members, ...] = (
     _mixed("resnet50", "a", others=("zoo://a/a", "file:other/a.onnx")),
     _mixed("resnet50", "m", others=("pvc://c/m.onnx",)),
     {"scenarios": [{"name": "a", "coldStart": {"state": "Nothing"}}]},
+    {"scenarios": [{"name": "a", "bricks": {"models": ["zoo://a/a"]}}]},
     {"model": {"uri": "https://h/m.onnx", "sha256": "0" * 64, "cache": "Node"}},
     {"suspend": True},
     {"cancel": True},

@@ -126,6 +126,11 @@ AVAILABLE_IN_A_CLUSTER: dict[str, Run] = {
 }
 
 
+def _of_bricks(*names: str) -> dict[str, Any]:
+    models = sorted(f"zoo://{each}" for each in names)
+    return {"name": "layers", "bricks": {"models": models}}
+
+
 def _mix(*models: str) -> list[dict[str, Any]]:
     return [{"model": each, "weight": 1} for each in dict.fromkeys((*models, "resnet50"))]
 
@@ -138,6 +143,10 @@ def _with_others(model: str, *uris: str) -> Run:
 _NO = "is not available in this version"
 
 UNAVAILABLE: tuple[tuple[Run, str], ...] = (
+    (
+        _set("scenarios", to=[_of_bricks("classification/resnet50", "classification/nosuch")]),
+        'spec.scenarios[0].bricks.models[0]: "classification/nosuch" is not in the model zoo.',
+    ),
     (
         _set("server", to={"runtime": "MLServer", "batching": {"maxBatchSize": 8}}),
         "spec.server.batching.maxDelayMicroseconds: MLServer joins only requests that may wait",

@@ -463,6 +463,31 @@ def test_a_server_without_timings_says_why() -> None:
     assert found.sentences == ("No layers here.",)
 
 
+def test_what_bricks_could_not_time_is_named() -> None:
+    """A model that was refused by its address, a brick by its operators, each with the reason."""
+    graph = layer_graph(("Conv", [0], [1]), ("Loop", [1], [2]), model="net")
+    failures = [
+        LayerFailure(key="zoo://classification/nosuch", engine="onnxruntime", reason="No model."),
+        LayerFailure(key="Loop", engine="onnxruntime", reason="It reads the graph around it."),
+    ]
+    timings = brick_timings({"Conv": timing(1_100)}).model_copy(
+        update={"graphs": [graph], "failed": failures, "other_cpu_share": 0.5}
+    )
+    (found,) = layer_sentences(_result(timings))
+    assert found.sentences[1:] == (
+        "net: at least 0.001 ms by its layers, of which 1 of 2 are known.",
+        (
+            "The machine was not quiet: other processes took 50.0 % of its CPU time meanwhile, "
+            "which makes layers slower. Repeat the run."
+        ),
+        "Not timed: zoo://classification/nosuch. No model.",
+        "Not timed: Loop. It reads the graph around it.",
+    )
+    many = timings.model_copy(update={"failed": [failures[0]] * 12})
+    (found,) = layer_sentences(_result(many))
+    assert found.sentences[-1] == "... and 2 others were not timed."
+
+
 _ROWS: dict[str, type[BaseModel]] = {
     "layers": machine_schema.TimedOperatorRow,
     "bounds": machine_schema.BoundModelRow,

@@ -33,6 +33,7 @@ def unavailable(run: BenchmarkRun, *, place: Place) -> tuple[str, ...]:
         *_limits(spec, descriptor),
         *_scenario_kinds(spec),
         *_mixes(spec, descriptor),
+        *_models_of_bricks(spec),
         *_cold_starts(spec, place),
         *at_place(spec, descriptor),
         *_load(spec, descriptor, place),
@@ -78,6 +79,15 @@ def _mixes(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[str]:
                     f"{_listed(names)}, and not {mixed.model}; name one of these, or add the "
                     "address of the model to spec.otherModels."
                 )
+
+
+def _models_of_bricks(spec: RunSpec) -> Iterator[str]:
+    for index, scenario in enumerate(spec.scenarios):
+        for each, uri in enumerate(scenario.bricks.models if scenario.bricks else ()):
+            try:
+                zoo_model(zoo_name(uri))
+            except UnknownModelError as error:
+                yield f"spec.scenarios[{index}].bricks.models[{each}]: {error}"
 
 
 def _unavailable_locally(spec: RunSpec, descriptor: RuntimeDescriptor) -> Iterator[str]:

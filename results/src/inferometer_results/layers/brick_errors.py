@@ -92,16 +92,18 @@ def uncertainty_words(found: Prediction) -> str:
     return spread_percent(found.uncertainty) if found.layers_interpolated else "none"
 
 
-def busy_sentence(timings: LayerTimings, known: LayerTimings | None) -> str:
+def busy_sentence(
+    timings: LayerTimings, known: LayerTimings | None, remedy: str = "Time them again with --again."
+) -> str:
     """Return a warning if the machine was busy or slow while bricks were timed, else nothing."""
     if timings.other_cpu_share > BUSY:
         share = percent(timings.other_cpu_share)
         return (
             f"The machine was not quiet: other processes took {share} of its CPU time meanwhile, "
-            "which makes layers slower. Time them again with --again."
+            f"which makes layers slower. {remedy}"
         )
     slow = slow_sentence(slowdown(timings, known))
-    return f"{slow} Time them again with --again." if slow else ""
+    return f"{slow} {remedy}" if slow else ""
 
 
 def error_sentences(errors: Sequence[ModelError], timings: LayerTimings) -> Iterator[str]:

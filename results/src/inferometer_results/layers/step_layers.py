@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 from inferometer_analysis.bricks.predict import predict
 from inferometer_api.layers.advice import ModelAdvice
-from inferometer_api.layers.split import default_granularity
+from inferometer_api.layers.split import default_granularity, split
 from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.results.result import ResultDocument, ScenarioResult
 from inferometer_results.layers.advice_report import advice_sentences, timed_advice
 from inferometer_results.layers.bound_report import bound_report, bound_sentences
+from inferometer_results.layers.brick_errors import busy_sentence
 
 PRECISION = "FP32"
-_MOST_MODELS = 10
+_MOST_MODELS = _MOST_FAILURES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,26 @@ def timing_sentences(timings: LayerTimings) -> Iterator[str]:
         left = len(timings.graphs) - _MOST_MODELS
         if left > 0:
             yield f"... and {left} more models."
+        if warning := busy_sentence(timings, None, "Repeat the run."):
+            yield warning
+    if not timings.variants:
+        yield from _brick_failures(timings)
     if timings.untimed:
         yield (
             f"{len(timings.untimed):,} were not timed within the budget. To time them, raise "
             "budgetSeconds."
         )
+
+
+def _brick_failures(timings: LayerTimings) -> Iterator[str]:
+    """Yield what could not be timed, and why: models that were refused, bricks by operators."""
+    operators = {
+        use.key: "-".join(graph.layers[key].operator for key in use.brick.layers)
+        for graph in timings.graphs
+        for use in split(graph, default_granularity(timings.machine.threads))
+    }
+    for each in timings.failed[:_MOST_FAILURES]:
+        yield f"Not timed: {operators.get(each.key, each.key)}. {each.reason}"
+    left = len(timings.failed) - _MOST_FAILURES
+    if left > 0:
+        yield f"... and {left} others were not timed."
