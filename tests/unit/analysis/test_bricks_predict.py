@@ -91,3 +91,12 @@ def test_the_speed_up_is_the_models_time_over_that_of_the_bricks() -> None:
     )
     assert speed_up(times) == pytest.approx(5.0)
     assert engine_speed_up(times, 4) == pytest.approx((2_000 + 4 * 5_000) / (5_000 + 10 * 1_000))
+
+
+def test_the_noise_of_a_prediction_is_that_of_its_bricks() -> None:
+    """Quartiles 200 and 100 ns apart in a latency of 100 + 1,000 + 2,000 ns; views have none."""
+    graph = layer_graph(("a", [0], [1]), ("Reshape", [1], [2]), ("b", [2], [3]), ("a", [3], [4]))
+    noisy = timing(1_100).model_copy(update={"upper_quartile_nanoseconds": 1_200})
+    found = predict(graph, brick_timings({"a": noisy, "b": timing(1_100)}))
+    assert found.spread == pytest.approx(200 / found.sequential_nanoseconds)
+    assert predict(graph, brick_timings({})).spread == 0.0

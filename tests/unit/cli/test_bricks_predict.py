@@ -25,8 +25,8 @@ def test_the_error_of_an_unknown_layer_is_unknown(capsys: pytest.CaptureFixture[
     """A model without any known layer has no ±; it is not 0."""
     command.predict_models(["known", "unknown"])
     _, known, unknown, _, note = capsys.readouterr().out.splitlines()
-    assert known.split()[-4:] == ["1", "1", "0", "none"]
-    assert unknown.split()[-4:] == ["1", "0", "0", "-"]
+    assert known.split()[-7:] == ["1", "1", "0", "<", "0.1", "%", "none"]
+    assert unknown.split()[-5:] == ["1", "0", "0", "-", "-"]
     assert note.startswith("> at least: some layers have no time")
 
 

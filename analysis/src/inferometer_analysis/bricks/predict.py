@@ -29,6 +29,9 @@ class Prediction:
     uncertainty: float | None
     """How far interpolated times are expected to put the sequential latency off, as a share; None
     if some bricks have no time, which put it off by an unknown amount."""
+    spread: float
+    """How far apart the quartiles of its bricks' rounds are, all together by the latency: the noise
+    of the times that it is made of."""
     missing: Mapping[str, str]
     """The operators of each brick that has neither, by its key: Conv-Relu."""
 
@@ -62,6 +65,7 @@ def predict(
         layers_known=sum(len(use.brick.layers) for use, cost in known if cost.estimate is None),
         layers_interpolated=sum(len(use.brick.layers) for use, cost in known if cost.estimate),
         uncertainty=error_ns / max(sequential_ns, 1.0) if len(known) == len(found) else None,
+        spread=sum(cost.spread_ns for _, cost in known) / max(sequential_ns, 1.0),
         missing={
             use.key: "-".join(graph.layers[key].operator for key in use.brick.layers)
             for use, cost in found
@@ -136,6 +140,8 @@ class _Cost:
     nanoseconds: float
     estimate: InterpolatedTime | None = None
     """If it is interpolated."""
+    spread_ns: float = 0.0
+    """How far apart the quartiles of its rounds are, if it was timed."""
 
 
 def _error_ns(costs: Iterable[_Cost]) -> float:
@@ -184,7 +190,9 @@ class _Costs:
         found = self._timings.bricks.get(use.key)
         if found is not None:
             own_ns = float(self._timings.own_nanoseconds(found))
-            return _Cost(own_ns + min(moved_ns, found.slower_nanoseconds))
+            cost_ns = own_ns + min(moved_ns, found.slower_nanoseconds)
+            spread_ns = found.upper_quartile_nanoseconds - found.lower_quartile_nanoseconds
+            return _Cost(cost_ns, spread_ns=float(spread_ns))
         estimate = self._interpolation.estimate(layers) if self._interpolation else None
         if estimate is None:
             return None

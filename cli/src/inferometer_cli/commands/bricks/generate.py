@@ -79,7 +79,8 @@ def export(  # noqa: PLR0913 - one argument for each option
     """Write the unique bricks of some models to a file that others can run.
 
     The file has no names, weights, counts or order of layers, so that it shows no model. Layers
-    that have a part of a model in their attributes, such as Loop, are left out and named.
+    that have a part of a model in their attributes, such as Loop, are left out and named. Bricks of
+    several layers (--granularity above 1) show which layers follow each other within a chain.
     """
     from inferometer_analysis.bricks.export import exportable
     from inferometer_api.layers.split import compose_suite, default_granularity
@@ -98,6 +99,11 @@ def export(  # noqa: PLR0913 - one argument for each option
         print_message(
             f"left out: {count} bricks with {', '.join(operators)}, whose attributes have graphs "
             "or parameters of a model"
+        )
+    if chains := sum(len(each.layers) > 1 for each in suite.bricks.values()):
+        print_message(
+            f"{chains:,} bricks are chains, which show what layers follow each other in a model; "
+            "--granularity 1 hides that too"
         )
     if not suite.bricks:
         raise RefusedError("No brick is left that shows no part of a model: there is no file.")

@@ -41,10 +41,12 @@ def predict_models(  # noqa: PLR0913 - one argument for each option
     Sequential: one layer after the other, as engines run them on a CPU. Critical path: layers that
     do not need each other at the same time. A layer without a time has one interpolated from
     layers of its kind in other sizes, and ± says how far these are expected to put the prediction
-    off. Without any it counts as nothing, and ± is unknown.
+    off. Without any it counts as nothing, and ± is unknown. Noise: how far apart the quartiles of
+    the rounds are in which the layers were timed.
     """
     from inferometer_cli.local.layers import LayerSettings
     from inferometer_results.layers.brick_errors import uncertainty_words
+    from inferometer_results.quantity import spread_percent
 
     settings = LayerSettings(batch_size, threads, shapes=read_shapes(warm_up_shape))
     found = _predictions(models, settings, granularity, database, interpolated=True)
@@ -53,16 +55,18 @@ def predict_models(  # noqa: PLR0913 - one argument for each option
         return
     width = max(len(each.model) for each in found)
     print_output(
-        f"{'MODEL':{width}}  SEQUENTIAL ms  CRITICAL PATH ms  LAYERS  KNOWN  INTERPOLATED        ±"
+        f"{'MODEL':{width}}  SEQUENTIAL ms  CRITICAL PATH ms  LAYERS  KNOWN  INTERPOLATED   NOISE  "
+        "      ±"
     )
     for each in found:
         bound = " " if each.is_complete else ">"
+        noise = spread_percent(each.spread) if each.layers_known else "-"
         error = "-" if each.uncertainty is None else uncertainty_words(each)
         print_output(
             f"{each.model:{width}} {bound}{each.sequential_nanoseconds / 1e6:14.2f} "
             f"{bound}{each.critical_path_nanoseconds / 1e6:17.2f}  "
             f"{each.layers:6}  {each.layers_known:5}  {each.layers_interpolated:12}  "
-            f"{error:>7}"
+            f"{noise:>6}  {error:>7}"
         )
     if not all(each.is_complete for each in found):
         print_output(
@@ -143,6 +147,7 @@ def _as_json(found: "Prediction") -> dict[str, object]:
         "layersKnown": found.layers_known,
         "layersInterpolated": found.layers_interpolated,
         "uncertainty": found.uncertainty,
+        "spread": found.spread,
         "missing": list(found.missing),
         "missingOperators": dict(Counter(found.missing.values()).most_common()),
     }

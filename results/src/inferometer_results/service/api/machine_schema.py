@@ -117,6 +117,8 @@ class BrickRow(BaseModel):
     uncertainty: float | None
     """How far the interpolated layers put the latency off, as a share of it; null if some layers
     have no time."""
+    spread: float
+    """How far apart the quartiles of the rounds are in which its layers were timed, as a share."""
     complete: bool
     """False if some layers have no time, and none interpolated: the latency is a least one."""
     layers: int

@@ -256,6 +256,7 @@ def _brick_row(
         "threads": row.machine.threads,
         "nanoseconds": found.sequential_nanoseconds,
         "uncertainty": found.uncertainty,
+        "spread": found.spread,
         "complete": found.is_complete,
         "layers": found.layers,
         "layers_known": found.layers_known,
