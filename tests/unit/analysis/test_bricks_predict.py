@@ -100,3 +100,27 @@ def test_the_noise_of_a_prediction_is_that_of_its_bricks() -> None:
     found = predict(graph, brick_timings({"a": noisy, "b": timing(1_100)}))
     assert found.spread == pytest.approx(200 / found.sequential_nanoseconds)
     assert predict(graph, brick_timings({})).spread == 0.0
+
+
+@pytest.mark.parametrize(
+    ("elements", "core_bytes", "threads", "expected_ns"),
+    [
+        pytest.param(250_000, 1_000_000, 1, 1_000, id="fits into the core's cache"),
+        pytest.param(250_001, 1_000_000, 1, 1_400, id="does not: half of 800 ns"),
+        pytest.param(250_001, 1_000_000, 2, 1_000, id="fits into the caches of two"),
+        pytest.param(250_001, 0, 1, 1_000, id="a cache that is not known changes nothing"),
+    ],
+)
+def test_activations_that_leave_the_core_are_half_cold(
+    elements: int, core_bytes: int, threads: int, expected_ns: int
+) -> None:
+    """The brick takes 1,000 ns, and 1,800 with cold caches; it has no weights."""
+    graph = layer_graph(("a", [0], [1]))
+    layer = graph.layers["a"].model_copy(update={"outputs": [activation(elements)]})
+    graph = graph.model_copy(update={"layers": {"a": layer}})
+    timings = brick_timings({"a": timing(1_100, cold=1_900)})
+    machine = timings.machine.model_copy(
+        update={"core_cache_bytes": core_bytes, "threads": threads}
+    )
+    found = predict(graph, timings.model_copy(update={"machine": machine}))
+    assert found.sequential_nanoseconds == pytest.approx(100 + expected_ns)

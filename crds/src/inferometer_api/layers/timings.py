@@ -96,6 +96,8 @@ class MachineState(Document):
     device: Literal["CPU", "GPU"] = "CPU"
     cache_bytes: int
     """Size of the last cache."""
+    core_cache_bytes: int = 0
+    """Size of the largest cache that a core has alone; 0 if it is not known."""
     cache_bytes_per_second: float
     """How fast a thread reads from it."""
     memory_bytes_per_second: float

@@ -15,6 +15,7 @@ from inferometer_serving.model.session import EngineSettings
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _USUAL_CACHE_BYTES = 32 << 20
 """Where the kernel does not say how large the caches are."""
+_LEVEL_OF_CORE = 2
 _REPEATS = 7
 _LEAST_BYTES = 64 << 20
 """As much is read in each repeat, so that a clock tick does not matter."""
@@ -26,12 +27,14 @@ _COPIED_BYTES = tuple(1 << power for power in range(16, 27, 2))
 
 def machine_state(settings: EngineSettings, *, with_peaks: bool) -> MachineState:
     """Return what timings depend on; `with_peaks`, also the rates of a roofline."""
-    cache_bytes = _last_cache_bytes()
+    sizes = _cache_sizes()
+    cache_bytes = sizes.get(max(sizes, default=0), _USUAL_CACHE_BYTES)
     return MachineState(
         name=machine_name(),
         engines=engine_versions(),
         threads=settings.threads,
         cache_bytes=cache_bytes,
+        core_cache_bytes=sizes.get(_LEVEL_OF_CORE, 0),
         cache_bytes_per_second=_read_rate(cache_bytes // 4),
         memory_bytes_per_second=_read_rate(4 * cache_bytes),
         copy_bytes_per_second=settings.threads * _copy_rate() if with_peaks else 0.0,
@@ -39,12 +42,16 @@ def machine_state(settings: EngineSettings, *, with_peaks: bool) -> MachineState
     )
 
 
-def _last_cache_bytes() -> int:
-    sizes = [_kibibytes(each) << 10 for each in _CACHES.glob("index*/size")]
-    return max(sizes, default=_USUAL_CACHE_BYTES)
+def _cache_sizes() -> dict[int, int]:
+    """Return the bytes of the data caches, by level."""
+    found: dict[int, int] = {}
+    for each in _CACHES.glob("index*/size"):
+        level = _number(each.with_name("level"))
+        found[level] = max(found.get(level, 0), _number(each) << 10)
+    return {level: size for level, size in found.items() if size}
 
 
-def _kibibytes(file: Path) -> int:
+def _number(file: Path) -> int:
     text = file.read_text().strip().removesuffix("K")
     return int(text) if text.isdecimal() else 0
 
