@@ -73,7 +73,7 @@ def _time(study_name: str, words: Sequence[str], model: str) -> dict[str, Any]:
         is_busy = found["otherCpuShare"] > BUSY or found["slowdown"] > SLOW
         if not is_busy and max(spreads, default=0.0) <= STEADY:
             break
-        again = ("--again",) if is_busy and "--tolerance" not in words else ()
+        again = () if "--tolerance" in words else ("--again",)
     return found
 
 
