@@ -1,6 +1,7 @@
 """The roofline of a bound takes the peaks of the node's own benchmark, if they are higher."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -55,6 +56,15 @@ def test_without_a_node_benchmark_the_own_probes_count() -> None:
     """Both peaks are those of the measurement itself."""
     assert _peaks() == (1e11, 40e9)
     assert _roofline(_report()).endswith("at 100.0 GFLOP/s and 40.0 GB/s, as measured here.")
+
+
+@pytest.mark.parametrize(("roofline_ns", "is_wrong"), [(8_900.0, False), (9_100.0, True)])
+def test_a_roofline_above_the_latency_is_wrong(roofline_ns: float, *, is_wrong: bool) -> None:
+    """An inference takes 9,000 ns: the peaks were measured too low, and that is not hidden."""
+    report = replace(_report(), roofline_ns=roofline_ns)
+    sentences = list(bound_sentences(report))
+    assert any(each.startswith("Roofline wrong: it lies above") for each in sentences) == is_wrong
+    assert bound_document(report)["rooflineWrong"] is is_wrong
 
 
 def test_layers_without_a_roofline_are_named() -> None:

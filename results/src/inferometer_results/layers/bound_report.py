@@ -116,6 +116,14 @@ class BoundReport:
             return False
         return is_wrong(self.bound.sequential_ns, fastest)
 
+    @property
+    def is_roofline_wrong(self) -> bool:
+        """Whether the roofline lies above it."""
+        fastest = self.fastest
+        if fastest is None or self.roofline_ns is None:
+            return False
+        return is_wrong(self.roofline_ns, fastest)
+
 
 def bound_report(
     model: str,
@@ -224,6 +232,7 @@ def bound_document(report: BoundReport) -> dict[str, Any]:
         "sequentialHighNanoseconds": _rounded(bound.sequential.high),
         "criticalPathNanoseconds": round(bound.critical_path_ns),
         "rooflineNanoseconds": _rounded(report.roofline_ns),
+        "rooflineWrong": report.is_roofline_wrong,
         "layersWithoutRoofline": dict(report.without_roofline),
         "coverage": round(bound.coverage, 4),
         "layers": bound.layers,
@@ -374,6 +383,11 @@ def _measured_sentences(report: BoundReport) -> Iterator[str]:
         yield (
             "Bound wrong: it lies above the fastest measured latency. Its layers take longer alone "
             "than within the model."
+        )
+    if report.is_roofline_wrong:
+        yield (
+            "Roofline wrong: it lies above the fastest measured latency. The peaks were measured "
+            "too low, as on a busy machine, or kernels multiply less than layers define (Winograd)."
         )
 
 

@@ -49,6 +49,8 @@ class BoundModelRow(BaseModel):
     """The bound is above the measured latency."""
     critical_path_nanoseconds: float
     roofline_nanoseconds: float | None
+    roofline_wrong: bool
+    """The roofline is above the measured latency."""
     layers_without_roofline: int
     operators_without_roofline: str
     """How many layers the roofline takes for free, because their work is not known, and how many of

@@ -197,6 +197,7 @@ def _bound_row(row: BoundRow) -> dict[str, Any]:
         "wrong": report.is_wrong,
         "critical_path_nanoseconds": report.bound.critical_path_ns,
         "roofline_nanoseconds": report.roofline_ns,
+        "roofline_wrong": report.is_roofline_wrong,
         "layers_without_roofline": sum(report.without_roofline.values()),
         "operators_without_roofline": operator_words(report.without_roofline),
         "layers_without_kernel": len(report.bound.without_kernel),
