@@ -102,8 +102,8 @@ def export(  # noqa: PLR0913 - one argument for each option
         )
     if chains := sum(len(each.layers) > 1 for each in suite.bricks.values()):
         print_message(
-            f"{chains:,} bricks are chains, which show what layers follow each other in a model; "
-            "--granularity 1 hides that too"
+            f"of the bricks, {chains:,} are chains of layers: they show what follows what in a "
+            "model, which --granularity 1 hides too"
         )
     if not suite.bricks:
         raise RefusedError("No brick is left that shows no part of a model: there is no file.")
