@@ -102,3 +102,15 @@ def test_a_run_in_which_every_brick_fails_has_failed(
     shown = capsys.readouterr().err
     assert "not timed: Loop: it reads the graph around it" in shown
     assert "quiet" not in shown
+
+
+def test_a_model_of_views_alone_has_nothing_to_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a tolerance views are free: that is no failure."""
+    graph = layer_graph(("Identity", [0], [1]))
+    model = tmp_path / "net.onnx"
+    model.touch()
+    monkeypatch.setattr("inferometer_cli.commands.bricks.run.describe_models", lambda *_: [graph])
+    run([str(model)], tolerance=5.0)
+    assert "no layers that take time: there is nothing to time" in capsys.readouterr().out

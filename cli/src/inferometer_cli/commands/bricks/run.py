@@ -160,9 +160,14 @@ class _BrickRun:
 
     @property
     def is_useless(self) -> bool:
-        """Whether there are bricks, and none of them has a time."""
-        bricks = self.wanted.suite.bricks
-        return bool(bricks) and bricks.keys().isdisjoint(self.everything.bricks)
+        """Whether there are bricks to time, and none of them has a time."""
+        return bool(self.timeable) and self.timeable.isdisjoint(self.everything.bricks)
+
+    @property
+    def timeable(self) -> frozenset[str]:
+        """The bricks that are timed; with a tolerance, views are taken for free."""
+        suite = self.wanted.suite
+        return frozenset((_without_views(suite) if self.is_interpolated else suite).bricks)
 
     @property
     def interpolated(self) -> int:
@@ -170,8 +175,7 @@ class _BrickRun:
         if not self.is_interpolated:
             return 0
         failed = {each.key for each in self.everything.failed}
-        wanted = _without_views(self.wanted.suite).bricks.keys()
-        return len(wanted - self.everything.bricks - failed)
+        return len(self.timeable - self.everything.bricks.keys() - failed)
 
     @property
     def errors(self) -> "list[ModelError]":
@@ -329,8 +333,8 @@ def _print(found: _BrickRun, *, reference: bool) -> None:
     from inferometer_results.layers.brick_errors import busy_sentence, error_sentences
 
     suite, timings = found.wanted.suite, found.timings
-    if not suite.bricks:
-        print_output("The models have no layers: there is nothing to time.")
+    if not found.timeable:
+        print_output("The models have no layers that take time: there is nothing to time.")
         return
     if not timings.bricks and not timings.failed and not found.interpolated and not reference:
         print_output(f"All {len(suite.bricks):,} bricks are known already. --again times them.")
