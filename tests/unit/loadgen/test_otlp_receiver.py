@@ -208,6 +208,8 @@ def test_an_encoding_that_is_not_read_and_a_bomb_are_refused(
         async with client.post(f"{url}/v1/traces", data=body, headers=headers) as answer:
             assert answer.status == status
         assert receiver.spans({TRACE_ID}) == []
+        (note,) = receiver.notes
+        assert note.startswith("A message to the receiver of spans was refused: ")
 
     received(act)
 

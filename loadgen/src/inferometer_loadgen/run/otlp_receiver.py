@@ -27,6 +27,8 @@ _MOST_SPANS = 200_000
 """Of one step: they take some 100 MB."""
 _MOST_NOTES = 16
 """Of one step: what is refused is not held, so that nothing else limits their number."""
+_NOTED = frozenset({413, 415})
+"""Statuses of a message that may hold spans: too large, or in a form that is not read."""
 _TOO_LARGE = f"A message has at most {_MOST_MESSAGE_BYTES} bytes."
 _PLAIN = "identity"
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
@@ -99,8 +101,11 @@ class OtlpReceiver:
         return self._spans
 
     def _note_unreadable(self, error: UnreadableSpansError) -> None:
+        self._note(f"A message to the receiver of spans was not read: {error}.")
+
+    def _note(self, sentence: str) -> None:
         if len(self.notes) < _MOST_NOTES:
-            self.notes[f"A message to the receiver of spans was not read: {error}."] = None
+            self.notes[sentence] = None
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
@@ -109,6 +114,8 @@ class OtlpReceiver:
             _check(kind, body)
             self._hold(kind, body)
         except _RefusedError as refused:
+            if refused.status in _NOTED:
+                self._note(f"A message to the receiver of spans was refused: {refused}")
             return text_response(refused.status, str(refused))
         except UnreadableSpansError as error:
             self._note_unreadable(error)
