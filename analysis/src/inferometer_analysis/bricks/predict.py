@@ -8,7 +8,7 @@ from math import exp, hypot, log
 from inferometer_analysis.bricks.interpolate import Family, InterpolatedTime, Interpolation
 from inferometer_analysis.layer_work import is_view, tensor_bytes, weight_bytes
 from inferometer_api.layers.graph import Layer, LayerGraph
-from inferometer_api.layers.split import BrickUse, split
+from inferometer_api.layers.split import BrickUse, operators_of, split
 from inferometer_api.layers.timings import LayerTimings, Timing
 
 _COLD_SHARE = 0.5
@@ -68,11 +68,7 @@ def predict(
         layers_interpolated=sum(len(use.brick.layers) for use, cost in known if cost.estimate),
         uncertainty=error_ns / max(sequential_ns, 1.0) if len(known) == len(found) else None,
         spread=sum(cost.spread_ns for _, cost in known) / max(sequential_ns, 1.0),
-        missing={
-            use.key: "-".join(graph.layers[key].operator for key in use.brick.layers)
-            for use, cost in found
-            if cost is None
-        },
+        missing={use.key: operators_of(use, graph) for use, cost in found if cost is None},
     )
 
 

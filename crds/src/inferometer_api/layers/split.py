@@ -54,6 +54,11 @@ def split(graph: LayerGraph, granularity: int) -> tuple[BrickUse, ...]:
     return tuple(bricks)
 
 
+def operators_of(use: BrickUse, graph: LayerGraph) -> str:
+    """Return the operators of a brick, as in Conv-Relu."""
+    return "-".join(graph.layers[key].operator for key in use.brick.layers)
+
+
 def compose_suite(graphs: Iterable[LayerGraph], granularity: int) -> BrickSuite:
     """Return the unique bricks of some models, which one engine must have optimised.
 

@@ -111,18 +111,16 @@ class BoundReport:
     @property
     def is_wrong(self) -> bool:
         """Whether the bound lies above the fastest measured latency, beyond its interval."""
-        fastest = self.fastest
-        if fastest is None or not self.bound.covered:
-            return False
-        return is_wrong(self.bound.sequential_ns, fastest)
+        return bool(self.bound.covered) and self._is_above(self.bound.sequential_ns)
 
     @property
     def is_roofline_wrong(self) -> bool:
         """Whether the roofline lies above it."""
+        return self.roofline_ns is not None and self._is_above(self.roofline_ns)
+
+    def _is_above(self, bound_ns: float) -> bool:
         fastest = self.fastest
-        if fastest is None or self.roofline_ns is None:
-            return False
-        return is_wrong(self.roofline_ns, fastest)
+        return fastest is not None and is_wrong(bound_ns, fastest)
 
 
 def bound_report(

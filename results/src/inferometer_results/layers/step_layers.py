@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from inferometer_analysis.bricks.predict import predict
 from inferometer_api.layers.advice import ModelAdvice
-from inferometer_api.layers.split import default_granularity, split
+from inferometer_api.layers.split import default_granularity, operators_of, split
 from inferometer_api.layers.timings import LayerTimings
 from inferometer_api.results.result import ResultDocument, ScenarioResult
 from inferometer_results.layers.advice_report import advice_sentences, timed_advice
@@ -90,7 +90,7 @@ def timing_sentences(timings: LayerTimings) -> Iterator[str]:
 def _brick_failures(timings: LayerTimings) -> Iterator[str]:
     """Yield what could not be timed, and why: models that were refused, bricks by operators."""
     operators = {
-        use.key: "-".join(graph.layers[key].operator for key in use.brick.layers)
+        use.key: operators_of(use, graph)
         for graph in timings.graphs
         for use in split(graph, default_granularity(timings.machine.threads))
     }

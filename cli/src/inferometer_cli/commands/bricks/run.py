@@ -99,6 +99,7 @@ def run(  # noqa: PLR0913 - one argument for each option
     with open_store(database) as store:
         known = known_here(store, threads, with_graphs=is_interpolated)
         tried: set[str] = set()
+        uses = [_uses(each, granularity) for each in wanted.graphs]
         while not timed or is_interpolated:
             missing = _missing(wanted.suite, None if again else known)
             if tolerance is not None:
@@ -111,7 +112,7 @@ def run(  # noqa: PLR0913 - one argument for each option
                 missing,
                 references,
                 rounds=rounds,
-                uses=[_uses(each, granularity) for each in wanted.graphs],
+                uses=uses,
             )
             timings = time_layers(request, ProgressPrinter())
             keep_here(store, timings, graphs)
